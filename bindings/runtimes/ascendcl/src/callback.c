@@ -29,10 +29,10 @@ typedef enum stage { WAITING, QUEUED, RUNNING, OVER, ORPHANED } stage;
 struct callback {
     acl__task task; /* first member */
     acl__job job;
-    struct callback *next;      /* next in its subscription's list */
-    acl__subscription *runs_it; /* while QUEUED: the subscription that lists it; NULL: the runtime's thread has it */
+    struct callback *next;
+    acl__subscription *runs_it; /* while QUEUED: the subscription that runs the callback; NULL: the runtime's thread */
     acl__stream *stream;
-    acl__record *before; /* non-blocking function: the recording after which it runs */
+    acl__record *before; /* non-blocking callback: recording of the stream work that comes before it */
     void (*function)(void *data);
     void *data;
     uint64_t number; /* order of queuing */
@@ -58,8 +58,8 @@ enum { MOST_THREADS = 1024 };
 static acl__subscription *subscriptions;
 static uint32_t subscription_count;
 static uint64_t last_number;
-/* The subscription of the runtime's own thread. A stream's `report` points to it from the first host function on that
- * the stream launches for this thread. */
+/* The subscription of the runtime's own thread. A stream's `report` points to it as soon as the stream has launched a
+ * host function for this thread. */
 static acl__subscription by_runtime;
 
 /* --- subscriptions --- */
@@ -150,13 +150,13 @@ static aclError no_thread_runs_it(void)
 static void over(struct callback *c)
 {
     if (c->blocks && !c->dropped) {
-        c->stage = OVER; /* blocking_submit reads this stage and lets the stream go on */
+        c->stage = OVER; /* blocking_submit finds OVER and lets the stream go on */
     } else {
         callback_free(c);
     }
 }
 
-/* Tells the auditor that the work before the function is complete. */
+/* Tells the auditor that the host now knows the stream's work before the callback to be complete. */
 static void host_sees(struct callback *c)
 {
     bool complete = false;
@@ -207,7 +207,7 @@ static void job_done(acl__job *job)
 
 /* --- tasks --- */
 
-/* Gives a callback that its stream has reached to the thread that runs it. */
+/* Hands a callback, which its stream has reached, to the thread that runs it. */
 static aclError dispatch(struct callback *c)
 {
     acl__subscription *s = *slot_of(c->stream, c->family);
@@ -255,7 +255,7 @@ static void blocking_end(acl__task *task)
         subscription_end_if_idle(s);
         callback_free(c);
     } else if (c->stage == QUEUED || c->stage == RUNNING) {
-        c->dropped = true; /* the thread that runs it frees it */
+        c->dropped = true; /* the thread that runs the callback frees it */
     } else {
         callback_free(c);
     }
@@ -281,7 +281,7 @@ static const acl__task_ops blocking_ops = {.submit = blocking_submit,
                                            .clone = blocking_clone,
                                            .awaits = "a function that a thread of the program has to run"};
 
-/* Runs when virtual time reaches a callback that does not block. */
+/* Called when virtual time reaches a callback that does not block its stream. */
 static aclError reached(void *ctx)
 {
     return dispatch(ctx);
@@ -358,7 +358,7 @@ static void leave(acl__stream *stream, acl__subscription **slot)
         struct callback *next = c->next;
         if (c->stream == stream && c->blocks) {
             take_from_queue(c);
-            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* the runtime's own thread runs a host function */
+            c->stage = c->family == REPORT ? ORPHANED : WAITING; /* the runtime's thread runs host functions */
         }
         c = next;
     }
@@ -391,7 +391,7 @@ void acl__callback_stream_ends(acl__stream *stream)
         acl__subscription *next = s->next;
         for (struct callback *c = s->first; c != NULL;) {
             struct callback *after = c->next;
-            if (c->stream == stream) { /* a non-blocking function: leave() has removed the blocking ones */
+            if (c->stream == stream) { /* a non-blocking callback: leave() has removed the stream's blocking ones */
                 take_from_queue(c);
                 callback_free(c);
             }
@@ -417,12 +417,12 @@ static acl__subscription *await(callback_family family, const acl__deadline *dea
     bool waits = true;
     while (s != NULL && s->first == NULL && waits) {
         waits = acl__wait_step(0, deadline);
-        s = subscription_of(family, this_thread()); /* the subscription may have changed: the wait releases the lock */
+        s = subscription_of(family, this_thread()); /* look again: the wait released the lock */
     }
     return s;
 }
 
-/* Runs the callbacks that are queued by now, in order. */
+/* Runs the callbacks that were queued for the calling thread before this call, oldest first. */
 static void run_queued(callback_family family, acl__subscription *s)
 {
     const uint64_t last = last_number;

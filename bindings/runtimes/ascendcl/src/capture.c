@@ -10,14 +10,14 @@
 
 #include <stdlib.h>
 
-/* The object behind an aclmdlRI. */
+/* A capture of a stream's work. After the capture has ended, it is the object behind an aclmdlRI. */
 typedef struct acl__capture {
     struct acl__capture *next; /* list of instances */
-    acl__task *first;          /* the captured tasks; only copies of them are queued */
+    acl__task *first;          /* the captured tasks in order; an execution queues copies of them */
     acl__task **last;
     aclmdlRICaptureMode mode;
     pthread_t thread;
-    const char *flaw; /* reason why the instance cannot be executed; NULL: it can */
+    const char *flaw; /* reason why the captured work cannot be executed again; NULL: it can */
 } acl__capture;
 
 static acl__capture *instances; /* captures that have ended */
@@ -135,7 +135,7 @@ ACL_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 
 /* --- instances --- */
 
-/* Returns the link of the list that points to the instance, or NULL if the handle is no instance. */
+/* Returns the pointer to the instance in the list of instances; NULL if the handle is no instance. */
 static acl__capture **link_to(const void *handle)
 {
     acl__capture **link = &instances;
@@ -157,7 +157,7 @@ ACL_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
     return ACL_SUCCESS;
 }
 
-/* Copies all tasks, in order. Returns false when out of memory, with an empty list. */
+/* Copies all tasks of a capture, in order. Returns false when out of memory, with an empty list. */
 static bool clone_all(const acl__capture *capture, acl__task **first)
 {
     acl__task **last = first;

@@ -59,7 +59,7 @@ ACL_EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t leng
     return ACL_SUCCESS;
 }
 
-/* The flag has no effect: every operator takes every shape. */
+/* The compile flag has no effect: every operator takes every shape. */
 ACL_EXPORT aclError aclopSetCompileFlag(aclOpCompileFlag flag)
 {
     ACL_ENTER(aclopSetCompileFlag);

@@ -119,7 +119,7 @@ static bool read_switch(const char *name, bool *value)
     return good;
 }
 
-/* --- prices: NAME=NS, separated by commas --- */
+/* --- WEIR_ASCENDCL_COSTS: a list of NAME=NANOSECONDS, separated by commas --- */
 
 static uint64_t *price_of(weir_sim_costs *costs, const char *name, size_t length)
 {

@@ -4,8 +4,8 @@
 
 #include "runtime.h"
 
-/* Reads WEIR_ASCENDCL_... into `config`, and the simulator's part into `sim`. Returns false, with a sentence on stderr,
- * if a value cannot be parsed. */
+/* Reads the environment variables WEIR_ASCENDCL_<NAME>: the runtime's settings into `config`, the simulator's into
+ * `sim`. Returns false, with a sentence on stderr, if a value cannot be parsed. */
 bool acl__config_read(acl__config *config, weir_sim_config *sim);
 
 /* Reads the faults from WEIR_ASCENDCL_FAULTS: a list of NAME:N, NAME:N=CODE and NAME:N+ (the N-th call of that name and

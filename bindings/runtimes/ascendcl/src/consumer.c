@@ -32,10 +32,10 @@ struct acl__wrapper {
     acl__allocator allocator;
     acl__stream *stream;
     int32_t stream_id;
-    /* guards the callbacks and the spans; recursive, because a callback may end its own registration */
+    /* guards callbacks and cached memory; recursive, because a callback may end its own registration */
     pthread_mutex_t mutex;
     struct span *spans;
-    uint32_t references; /* the table holds one, and each execution one; protected by the table's lock */
+    uint32_t references; /* reference count: one of the table, one of each execution; guarded by table_lock */
     uint32_t executing;
 };
 
@@ -43,7 +43,7 @@ struct acl__wrapper {
 struct entry {
     struct entry *next;
     acl__stream *stream;
-    bool pinned; /* an operator ran before any registration: the stream uses the runtime's memory for good */
+    bool pinned; /* an operator ran before an allocator was registered: the stream uses the runtime's memory for good */
     acl__wrapper *wrapper;
 };
 
@@ -85,7 +85,7 @@ static void block_return(acl__wrapper *wrapper, aclrtAllocatorBlock block)
     wrapper->allocator.free(wrapper->allocator.object, block);
 }
 
-/* Gives a piece back to the allocator, after telling the auditor. */
+/* Tells the auditor that a piece of memory is freed, and gives it back to the registered allocator. */
 static void piece_return(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
 {
     acl__lock();
@@ -107,7 +107,7 @@ static struct span *take_span(acl__wrapper *wrapper)
     return taken;
 }
 
-/* Gives back all spans that the wrapper keeps. */
+/* Gives all cached memory of a wrapper back to its allocator. */
 static void recycle(acl__wrapper *wrapper)
 {
     for (struct span *s = take_span(wrapper); s != NULL; s = take_span(wrapper)) {
@@ -117,7 +117,7 @@ static void recycle(acl__wrapper *wrapper)
     }
 }
 
-/* Drops a reference to a wrapper. The table's lock is not held. NULL is allowed. */
+/* Drops a reference to an allocator's wrapper. NULL is allowed. The lock of the wrapper table is not held. */
 static void wrapper_release(acl__wrapper *wrapper)
 {
     if (wrapper == NULL) {
@@ -185,7 +185,7 @@ static struct entry *entry_of(acl__stream *stream)
     return *link;
 }
 
-/* Replaces the entry's wrapper if the registration has changed. The caller releases the former wrapper, *old. */
+/* Replaces a stream's wrapper if its registered allocator has changed. The caller releases the former wrapper, *old. */
 static aclError refresh(struct entry *e, acl__wrapper **old)
 {
     acl__allocator now;
@@ -250,7 +250,7 @@ void acl__op_stream_ends(aclrtStream handle)
     }
     (void)pthread_mutex_unlock(&table_lock);
     if (wrapper != NULL) {
-        recycle(wrapper); /* gives the spans back now, even if an execution still holds the wrapper */
+        recycle(wrapper); /* gives cached memory back now, even if an execution still holds the wrapper */
         wrapper_release(wrapper);
     }
 }
@@ -282,7 +282,7 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
     }
 }
 
-/* Returns the next wrapper after `last` that keeps spans, and takes a reference to it. Returns NULL at the end. */
+/* Returns the wrapper after `last` in the table, or the first one, with a new reference. NULL: no more wrappers. */
 static acl__wrapper *next_with_spans(const acl__wrapper *last)
 {
     HOLD(&table_lock);
@@ -392,7 +392,7 @@ static bool ask(acl__wrapper *wrapper, uint64_t bytes, void *hint, acl__piece *p
     return piece->block != NULL;
 }
 
-/* Takes the smallest span that holds `bytes` and is at most twice as large. Returns false if there is none. */
+/* Takes the smallest cached piece that holds `bytes` and is at most twice as large. Returns false if there is none. */
 static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
 {
     HOLD(&wrapper->mutex);
@@ -413,7 +413,7 @@ static bool reuse(acl__wrapper *wrapper, uint64_t bytes, acl__piece *piece)
     return true;
 }
 
-/* Keeps a piece as a span, if the supply keeps pieces. Otherwise, or without host memory, returns false. */
+/* Caches a piece for later requests. Returns false if the supply caches nothing, or when out of host memory. */
 static bool keep(const acl__supply *supply, acl__piece *piece)
 {
     struct span *kept = supply->keeps ? malloc(sizeof(*kept)) : NULL;
@@ -515,7 +515,7 @@ aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const
     const uint64_t rounded = (bytes + page - 1) / page * page;
     ACL_TRY(supply->wrapper != NULL ? take_registered(supply, rounded, hint, tag, piece)
                                     : take_own(supply, rounded, piece));
-    count_taken(piece->bytes); /* a kept span may be larger than the request */
+    count_taken(piece->bytes); /* a cached piece may be larger than the request */
     return ACL_SUCCESS;
 }
 

@@ -15,13 +15,13 @@ typedef struct acl__wrapper acl__wrapper;
 typedef struct acl__supply {
     acl__stream *stream;
     int32_t stream_id;
-    acl__wrapper *wrapper; /* NULL: the runtime's own memory */
+    acl__wrapper *wrapper; /* wrapper of the registered allocator; NULL: the runtime's own memory is used */
     uint64_t page_bytes;   /* requests are rounded up to multiples of page_bytes; 1: exact sizes */
-    bool keeps;            /* keeps returned pieces for later requests */
+    bool keeps;            /* caches pieces that are given back, for later requests */
 } acl__supply;
 
 typedef struct acl__piece {
-    aclrtAllocatorBlock block; /* the registered allocator's block: opaque */
+    aclrtAllocatorBlock block; /* opaque handle from the registered allocator */
     void *address;             /* NULL: the piece is empty */
     uint64_t bytes;
 } acl__piece;
@@ -29,27 +29,27 @@ typedef struct acl__piece {
 typedef enum acl__executor {
     ACL__OPERATOR, /* requests exact sizes; if no allocator is registered yet, the stream keeps the runtime's memory for
                       * good */
-    ACL__MODEL,    /* whole pages; the registration is read at every execution */
-    ACL__MODEL_ONLY, /* a model that never asks the registered allocator */
+    ACL__MODEL,    /* requests whole pages; asks at every execution which allocator is registered */
+    ACL__MODEL_ONLY, /* takes the runtime's own memory only, even if an allocator is registered */
 } acl__executor;
 
-/* The supply functions are called without the lock. Each records its error. */
+/* The functions acl__supply_... are called without the runtime's lock. Each records the error that it returns. */
 aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executor executor);
 void acl__supply_end(acl__supply *supply);
-/* Takes memory. With a `hint`, calls the allocator's advise function if there is one. ACL_ERROR_RT_MEMORY_ALLOCATION:
- * no memory, even after a synchronisation of the stream. */
+/* Takes memory from a supply. With a `hint`, calls the allocator's advise function if there is one.
+ * ACL_ERROR_RT_MEMORY_ALLOCATION: no memory, even after a synchronisation of the stream. */
 aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece);
-/* Gives a piece back. Does nothing for an empty piece. */
+/* Gives a piece of memory back to the supply. Does nothing for an empty piece. */
 aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *tag);
-/* acl__launch on the supply's stream. */
+/* Like acl__launch, on the supply's stream; fails if that stream was destroyed. */
 aclError acl__supply_launch(const acl__supply *supply, const acl__kernel *kernel);
 
 /* Returns the peak of the bytes that all executions together held. Needs no lock. */
 uint64_t acl__consumer_peak_bytes(void);
 
-/* Gives memory kept for executions back, because a model is unloaded. */
+/* Gives cached memory of all streams back to the registered allocators, because a model is unloaded. */
 void acl__consumer_model_ends(void);
-/* Called before the registration of a stream is replaced, or removed when `next` is NULL. */
+/* Called before the allocator registered for a stream is replaced by `next`, or removed if `next` is NULL. */
 void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *next);
 
 /* True if all of [address, address + bytes) is device memory now. The lock is held. */

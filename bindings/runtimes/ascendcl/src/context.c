@@ -1,8 +1,8 @@
 /* context.c: devices and contexts.
  *
  * aclrtSetDevice brings a device into use. The calls are counted, and the device gets one default context for all
- * threads. The current context belongs to the thread. The generation of a context's slot tells the thread's own context
- * from a later context at the same address.
+ * threads. Each thread has its own current context. A generation number tells that context from a later one at the same
+ * address.
  */
 #include "runtime.h"
 
@@ -241,7 +241,7 @@ static void end_default_context(acl__device *device, bool force)
     }
 }
 
-/* Releases the lock while the callbacks run. */
+/* Calls the program's state callbacks; the lock is released meanwhile. */
 static void announce_reset(int32_t device, aclrtDeviceState state)
 {
     acl__unlock();
@@ -249,7 +249,7 @@ static void announce_reset(int32_t device, aclrtDeviceState state)
     acl__lock();
 }
 
-/* Ends one use of the device, unless it is the last one: then sets *is_last. */
+/* Drops one use of the device, a call of aclrtSetDevice. If it is the last use, keeps it and sets *is_last. */
 static aclError end_use(int32_t device, bool *is_last)
 {
     ACL_TRY(check_is_set(device));
@@ -265,7 +265,7 @@ ACL_EXPORT aclError aclrtResetDevice(int32_t deviceId)
     ACL_TRY(end_use(deviceId, &is_last));
     if (is_last) {
         announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_PRE);
-        ACL_TRY(end_use(deviceId, &is_last)); /* meanwhile the device may have been set again, or reset */
+        ACL_TRY(end_use(deviceId, &is_last)); /* the callbacks may have set or reset the device: look again */
     }
     if (is_last) {
         end_default_context(&acl__rt.devices[deviceId], false);
@@ -283,7 +283,7 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
     for (acl__context *context = first_context; context != NULL;) {
         if (context->live && context->device == deviceId) {
             context_end(context, true);
-            context = first_context; /* restart: the lock was released meanwhile */
+            context = first_context; /* start again: the list may have changed while the lock was released */
         } else {
             context = context->next;
         }

@@ -10,7 +10,7 @@
 /* --- rectangles --- */
 
 enum { MOST_ROWS = 5 << 20, MOST_WIDTH = 5 << 20 };
-#define MOST_PITCH ((size_t)1 << 40) /* keeps a rectangle's size within 64 bits */
+#define MOST_PITCH ((size_t)1 << 40) /* limit that keeps rows times pitch within 64 bits */
 
 struct rectangle {
     char *to;
@@ -44,7 +44,7 @@ static aclError check_rectangle(const struct rectangle *r, aclrtMemcpyKind kind,
     return ACL_SUCCESS;
 }
 
-/* True if a side of a rectangle is host memory, or device memory from its first byte to its last. */
+/* True if the source or the destination of a rectangle is host memory, or all of it is device memory. */
 static bool is_there(const void *start, size_t pitch, const struct rectangle *r)
 {
     return !is_device(start) ||
@@ -224,7 +224,7 @@ static aclError copy_pieces(const struct batch *b, acl__stream *stream)
     return error;
 }
 
-/* Checks a batch. Sets *nothing if there is nothing to copy. */
+/* Checks the arguments of a batch of copies. Sets *nothing if there is nothing to copy. */
 static aclError begin_batch(const struct batch *b, bool *nothing)
 {
     *nothing = false;
@@ -366,7 +366,7 @@ static aclError fill_words(void *ctx)
     return ACL_SUCCESS;
 }
 
-/* Queues one kernel that writes all words, at the speed of the device's memory. */
+/* Queues one kernel that writes the N words, at the speed of device memory. */
 ACL_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream_handle)
 {
     enum { BYTES_IN_NS = 1200, LAUNCH_NS = 5000 };

@@ -14,7 +14,7 @@
 
 enum { TEXT_BYTES = 2048 };
 
-/* The result of a query for a fact that the runtime does not know, or without an exception. */
+/* Result of the functions on an exception for an unknown fact, or if the exception is NULL. */
 #define NO_EXCEPTION UINT32_MAX
 
 /* --- a thread's last error --- */
@@ -34,7 +34,7 @@ static _Thread_local struct {
 } mine;
 
 static pthread_once_t texts_once = PTHREAD_ONCE_INIT;
-static pthread_key_t texts_key; /* frees a thread's texts at its end */
+static pthread_key_t texts_key; /* its destructor frees a thread's error sentences when the thread ends */
 static bool has_texts_key;
 
 static void forget_texts(void *texts)
@@ -57,7 +57,7 @@ __attribute__((destructor)) static void delete_texts_key(void)
     }
 }
 
-/* Sets the thread's texts. Returns false when out of host memory. */
+/* Makes `texts` the calling thread's buffer of error sentences. Returns false when out of host memory. */
 static bool set_texts(struct texts *texts)
 {
     (void)pthread_once(&texts_once, make_texts_key);
@@ -68,7 +68,7 @@ static bool set_texts(struct texts *texts)
     return true;
 }
 
-/* Returns the thread's texts. NULL: out of host memory; errors then have a code and no sentence. */
+/* Returns the calling thread's error sentences. NULL: out of host memory; errors then have a code and no sentence. */
 static struct texts *my_texts(void)
 {
     if (mine.texts == NULL) {
@@ -123,7 +123,7 @@ ACL_EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
 {
     ACL_ENTER(aclrtGetLastError);
     if (level != ACL_RT_THREAD_LEVEL) {
-        return ACL_ERROR_INVALID_PARAM; /* a wrong query must not hide the error */
+        return ACL_ERROR_INVALID_PARAM; /* a query with a wrong level keeps the error for the next query */
     }
     const aclError code = mine.code;
     mine.code = ACL_SUCCESS;
@@ -190,7 +190,7 @@ static void call(aclrtExceptionInfoCallback callback, struct rtExceptionInfo *in
     (void)set_texts(NULL);
     callback(info);
     free(mine.texts);
-    (void)set_texts(texts); /* cannot fail: the slot for it exists */
+    (void)set_texts(texts); /* cannot fail: the call above has made the thread's entry for the key */
     mine.code = code;
 }
 
@@ -249,7 +249,7 @@ static void job_done(acl__job *job)
 {
     (void)job;
     exceptions.posted = false;
-    if (exceptions.first != NULL) { /* another task has failed while the callback ran */
+    if (exceptions.first != NULL) { /* another failed task arrived while the callback ran */
         exceptions.posted = acl__engine_post(&exceptions.job) == ACL_SUCCESS;
     }
 }
@@ -262,7 +262,7 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
         return;
     }
     struct rtExceptionInfo *info = calloc(1, sizeof(*info));
-    if (info == NULL) { /* the callback misses this failure; the stream's next synchronisation still returns it */
+    if (info == NULL) { /* without memory the callback misses the failure; the next synchronisation returns it */
         return;
     }
     info->task = task != NULL ? task->number : NO_EXCEPTION;

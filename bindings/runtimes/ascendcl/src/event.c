@@ -30,14 +30,14 @@ struct acl__event {
     void *link; /* used by the slab */
     event_kind kind;
     uint32_t flags;
-    uint32_t references; /* one of the handle, and one of each held wait */
+    uint32_t references; /* reference count: one for the handle, one for each queued wait or reset */
     bool live;
     acl__record *latest;
     bool is_reset;           /* true: the event was reset after its latest recording was queued */
-    uint64_t reset_ns;       /* virtual time at which the stream reaches the reset */
-    int32_t stream_id;       /* stream of the latest recording */
+    uint64_t reset_ns;       /* virtual time at which the event's reset takes effect */
+    int32_t stream_id;       /* id of the stream with the latest recording */
     uint32_t queued_waits;   /* number of streams' waits not yet submitted to the simulator */
-    uint64_t waits_until_ns; /* virtual time at which the submitted waits are over */
+    uint64_t waits_until_ns; /* latest virtual time at which a submitted wait for the event ends */
 };
 
 static weir__slab events = WEIR__SLAB_INIT(acl__event, 0, 64);
@@ -46,7 +46,7 @@ static uint32_t event_count;
 
 /* --- records --- */
 
-/* Creates a record with one reference. A record that returns to the slab keeps its simulator event for the next use. */
+/* Creates a recording with one reference. Its simulator event stays with the slab object for the next use. */
 static acl__record *record_new(void)
 {
     acl__record *record = weir__slab_get(&records);
@@ -79,13 +79,13 @@ static acl__record *record_hold(acl__record *record)
     return record;
 }
 
-/* True if the work that the record captured is complete, or was dropped. */
+/* True if the recording is complete (all stream work before it has ended), or was dropped. */
 static bool is_complete(const acl__record *record)
 {
     return record->dropped || (record->submitted && record->time_ns <= weir_sim_now(acl__rt.sim));
 }
 
-/* Tells the auditor that the host has seen a record complete. */
+/* Tells the auditor that the host now knows the recording to be complete. */
 static void host_saw(const acl__record *record)
 {
     bool complete = false;
@@ -202,7 +202,7 @@ static aclError event_of(aclrtEvent handle, acl__event **event)
     acl__event *event = NULL;                                                                                          \
     ACL_TRY(event_of(handle, &(event)))
 
-/* Refuses an event that streams may not record, reset or wait for. */
+/* Refuses an event that is for the device's own use: streams may not record it, reset it or wait for it. */
 static aclError is_for_streams(const acl__event *event)
 {
     return event->flags != ACL_EVENT_DEVICE_USE_ONLY
@@ -271,7 +271,7 @@ ACL_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
 {
     ACL_ENTER_LOCKED(aclrtDestroyEvent);
-    NEED_EVENT(event, handle); /* may be incomplete: a queued wait holds the record */
+    NEED_EVENT(event, handle); /* an event may be destroyed before it is complete: a queued wait keeps the recording */
     event->live = false;
     event_count--;
     event_release(event);
@@ -300,8 +300,8 @@ ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handl
     return record_event(handle, stream_handle);
 }
 
-/* ACL_EVENT_RECORD_DEFAULT and ACL_EVENT_RECORD_EXTERNAL differ only in a capture. The simulated capture leaves out
- * recordings of events, so both flags act alike. */
+/* ACL_EVENT_RECORD_DEFAULT and ACL_EVENT_RECORD_EXTERNAL differ only while the stream is captured. The simulated
+ * capture leaves out recordings of events, so both flags act alike. */
 ACL_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent handle, aclrtStream stream_handle, uint32_t flag)
 {
     ACL_ENTER_LOCKED(aclrtRecordEventWithFlag);
@@ -315,8 +315,8 @@ ACL_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent handle, aclrtStream stre
 struct event_task {
     acl__task task; /* first member */
     acl__event *event;
-    /* wait: the record to wait for, or NULL for the event's latest record when the stream reaches the wait; reset:
-     * the event's latest record at the call */
+    /* wait: the recording to wait for, or NULL for the event's latest one when the stream reaches the wait; reset: the
+     * event's latest recording at the time of the call */
     acl__record *record;
 };
 
@@ -514,7 +514,7 @@ ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitS
     return ACL_SUCCESS;
 }
 
-/* Waits for a record. The caller holds a reference to it. */
+/* Waits until a recording is complete; `timeout_ms` -1: no limit. The caller holds a reference to the recording. */
 static aclError wait_for(const acl__record *record, int64_t timeout_ms)
 {
     const acl__deadline deadline = acl__deadline_in(timeout_ms);

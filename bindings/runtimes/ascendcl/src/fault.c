@@ -12,7 +12,7 @@ struct fault {
     acl__function function; /* ACL_FN_COUNT: any */
     uint64_t nth;
     bool onwards;
-    aclError code; /* ACL_SUCCESS: the usual error of the function */
+    aclError code; /* error to return; ACL_SUCCESS: the usual error of the function */
 };
 
 static struct fault faults[FAULTS];

@@ -18,7 +18,7 @@ static inline float acl__half_to_float(uint16_t half)
         bits = sign | (exponent + 112) << 23 | fraction << 13;
     } else if (fraction == 0) {
         bits = sign;
-    } else { /* subnormal half: a normal float */
+    } else { /* a subnormal float16 is a normal float32 */
         uint32_t power = 113;
         while ((fraction & 1024u) == 0) {
             fraction <<= 1;
@@ -31,7 +31,7 @@ static inline float acl__half_to_float(uint16_t half)
     return value;
 }
 
-/* Rounds to nearest, ties to even. Values that are too large become infinity. */
+/* Rounds to the nearest float16, ties to even. Values that are too large become infinity. */
 static inline uint16_t acl__half_from_float(float value)
 {
     uint32_t bits;
@@ -44,14 +44,14 @@ static inline uint16_t acl__half_from_float(float value)
     if (magnitude >= 0x477ff000u) { /* 65520 or more */
         return (uint16_t)(sign | 0x7c00u);
     }
-    uint32_t kept, rest, half; /* kept part of the fraction, part cut off, half of one step */
+    uint32_t kept, rest, half; /* fraction bits that stay; those that are cut off; half a unit of the last place */
     if (magnitude >= 0x38800000u) {
         kept = (magnitude - 0x38000000u) >> 13;
         rest = magnitude & 0x1fffu;
         half = 0x1000u;
     } else {
         const uint32_t shift = 126 - (magnitude >> 23);
-        if (shift > 25) { /* less than half of the smallest half */
+        if (shift > 25) { /* less than half of the smallest subnormal float16 */
             return sign;
         }
         const uint32_t fraction = (magnitude & 0x7fffffu) | (magnitude >= 0x800000u ? 0x800000u : 0u);
@@ -60,7 +60,7 @@ static inline uint16_t acl__half_from_float(float value)
         half = 1u << (shift - 1);
     }
     if (rest > half || (rest == half && (kept & 1u) != 0)) {
-        kept++; /* a carry into the exponent gives the right result too */
+        kept++; /* a carry out of the fraction raises the exponent, which is the right result too */
     }
     return (uint16_t)(sign | kept);
 }

@@ -25,10 +25,10 @@
 #include <unistd.h>
 
 struct pinned {
-    struct pinned *next; /* list of memory freed while work was under way */
+    struct pinned *next; /* list of pinned memory that the program freed while device work was under way */
     void *start;
     size_t size;
-    uint64_t over_ns; /* virtual time at which the work that was under way at the free ends */
+    uint64_t over_ns; /* virtual end time of the work that was under way when the program freed the memory */
     bool over_is_known;
 };
 
@@ -469,7 +469,7 @@ ACL_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttribute
     return ACL_SUCCESS;
 }
 
-/* --- the allocation around an address --- */
+/* --- the allocation that contains an address --- */
 
 static bool range_locked(const void *pointer, uint64_t *start, uint64_t *size)
 {

@@ -249,7 +249,6 @@ ACL_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *
     return ACL_SUCCESS;
 }
 
-/* True while work of the device is under way. */
 static bool is_busy(int32_t device)
 {
     const uint64_t now = weir_sim_now(acl__rt.sim);

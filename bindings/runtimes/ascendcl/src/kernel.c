@@ -33,7 +33,7 @@ struct buffer {
 
 struct arguments {
     struct arguments *next;
-    const struct binary *binary; /* freed with this binary: many launches may use the arguments */
+    const struct binary *binary; /* unloading this binary frees the arguments: many launches may use them */
     unsigned char *bytes;
     size_t size;
     struct buffer *buffers;
@@ -96,7 +96,7 @@ static aclError binary_create(aclrtBinHandle *handle, const char *name)
     return ACL_SUCCESS;
 }
 
-/* Finds or makes the function of a name, or of an entry if `name` is "". */
+/* Finds or creates the function of a binary that has this name, or this entry if `name` is "". */
 static aclError find_function(const aclrtBinHandle handle, const char *name, uint64_t entry, aclrtFuncHandle *function,
                               const char *caller)
 {
@@ -347,7 +347,7 @@ ACL_EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
 
 /* --- launches --- */
 
-/* Calls the hook without the runtime's lock, and queues the kernel that the hook describes. */
+/* Calls the program's kernel hook without the runtime's lock, and queues the kernel that the hook describes. */
 static aclError launch(aclrtFuncHandle handle, uint32_t blocks, const void *bytes, size_t size, aclrtStream stream,
                        const char *name)
 {
@@ -368,7 +368,7 @@ static aclError launch(aclrtFuncHandle handle, uint32_t blocks, const void *byte
         const struct function *f = function_of(handle, &binary);
         ACL_FAIL_IF(f == NULL, ACL_ERROR_RT_PARAM_INVALID, "%s: funcHandle is no function of a loaded binary", name);
         ACL_FAIL_IF(blocks == 0, ACL_ERROR_RT_PARAM_INVALID, "%s: numBlocks is 0", name);
-        loaded.name = f->name; /* valid until the binary is unloaded, which the program does after its launches */
+        loaded.name = f->name; /* valid as long as the binary is loaded, and so during this launch */
         loaded.entry = f->entry;
         ask = atomic_load(&hook);
         ctx = hook_ctx;

@@ -17,7 +17,7 @@ aclError acl__listener_set(acl__listener **list, const char *name, acl__listener
     while (*list != NULL && strcmp((*list)->name, name) != 0) {
         list = &(*list)->next;
     }
-    if (call.function == NULL) { /* removing an unknown name is no error */
+    if (call.function == NULL) { /* it is no error to remove a name that is not registered */
         acl__listener *gone = *list;
         if (gone != NULL) {
             *list = gone->next;

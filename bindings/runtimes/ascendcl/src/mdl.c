@@ -110,7 +110,7 @@ static bool derive(acl__model *model)
     return true;
 }
 
-/* Gives a model its weights and its id, and adds it to the list. */
+/* Gives a model memory for its weights and an id, and adds it to the list of models. */
 static aclError add(acl__model *model)
 {
     ACL_NEED_CONTEXT(context);
@@ -167,7 +167,7 @@ ACL_EXPORT aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint3
     return status != WEIR_OK ? parse_error(status, __func__, &error) : load(network, __func__, modelId);
 }
 
-/* An execution that is still being queued keeps the model. */
+/* An execution that is still being queued holds a reference to the model. */
 ACL_EXPORT aclError aclmdlUnload(uint32_t modelId)
 {
     ACL_ENTER(aclmdlUnload);
@@ -185,7 +185,7 @@ ACL_EXPORT aclError aclmdlUnload(uint32_t modelId)
     return ACL_SUCCESS;
 }
 
-/* Returns the peak of the bytes live at once, at the input sizes given in the file. */
+/* Returns the peak memory of a model's intermediate values, at the input sizes given in the file. */
 static uint64_t work_bytes(const acl__model *model)
 {
     const acl__network *n = model->network;
@@ -239,7 +239,7 @@ ACL_EXPORT aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size
 struct end {
     char *name;
     aclmdlIODims dims;
-    size_t bytes; /* at the input sizes given in the file; 0: the file gives none */
+    size_t bytes; /* size at the input sizes given in the file; 0: the file gives none */
 };
 
 struct aclmdlDesc {
@@ -251,7 +251,7 @@ struct aclmdlDesc {
 uint32_t acl__shape_dims(const acl__shape *shape, int64_t dims[5])
 {
     const uint64_t all[4] = {shape->c, shape->d, shape->h, shape->w};
-    /* For each rank, the indices in `all` of its dimensions, from the outermost on. */
+    /* For each rank, the positions in `all` of the dimensions that a shape of this rank has, outermost first. */
     static const int has[5][4] = {{-1}, {3}, {2, 3}, {0, 2, 3}, {0, 1, 2, 3}};
     dims[0] = 1;
     for (uint32_t i = 0; i < shape->rank; i++) {
@@ -284,8 +284,8 @@ ACL_EXPORT aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
     return ACL_SUCCESS;
 }
 
-/* Computes the shapes for inputs with width and height larger by `more`. Returns false if the network does not run with
- * these inputs. */
+/* Computes the shapes of all blobs when the width and height of each input are larger by `more` than in the file.
+ * Returns false if the network does not run with such inputs. */
 static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shapes)
 {
     acl__model_error unused;

@@ -8,12 +8,12 @@
 typedef struct acl__model {
     struct acl__model *next;
     uint32_t id;
-    uint32_t references; /* one of the table, one of each running execution, one of each description */
+    uint32_t references; /* reference count: the model table, and each call that uses the model */
     acl__network *network;
     acl__plan *plan;
     acl__shape *shapes; /* shapes at the input sizes given in the file; NULL if the file gives none */
     int32_t device;
-    void *weights; /* in the runtime's own memory; NULL: none */
+    void *weights; /* device memory of the runtime; NULL: the model has no weights */
     uint64_t weight_bytes;
     uint64_t *weight_at; /* [layer_count + 1]: offset of each layer's weights */
 } acl__model;

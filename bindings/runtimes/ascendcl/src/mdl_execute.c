@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARK_STEP = 64 << 10 }; /* distance of marks in a piece of memory */
+enum { MARK_STEP = 64 << 10 }; /* bytes from one mark (a test value of 64 bits) to the next in a piece of memory */
 
 /* --- marks --- */
 
@@ -29,7 +29,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return x ^ x >> 32;
 }
 
-/* Returns the offset of the i-th mark of a piece. The last mark lies at the end. */
+/* Returns the offset of mark number i in a piece of memory. The last mark ends where the piece ends. */
 static uint64_t mark_at(uint64_t bytes, uint64_t i)
 {
     const uint64_t at = i * MARK_STEP;
@@ -43,13 +43,13 @@ static uint64_t mark_count(uint64_t bytes)
 
 static void write_marks(char *memory, uint64_t bytes, uint64_t digest)
 {
-    for (uint64_t i = mark_count(bytes); i-- > 0;) { /* mark 0 is the digest itself and is written last */
+    for (uint64_t i = mark_count(bytes); i-- > 0;) { /* the first mark, the digest, is written last: none overlaps it */
         const uint64_t mark = i == 0 ? digest : mix(digest, i);
         memcpy(memory + mark_at(bytes, i), &mark, sizeof(mark));
     }
 }
 
-/* Returns a digest of the marks of a piece. Sets *intact to false if the marks are not those of one write. */
+/* Returns a digest of the marks in a piece of memory. Clears *intact if the marks do not all come from one write. */
 static uint64_t read_marks(const char *memory, uint64_t bytes, bool *intact)
 {
     uint64_t first = 0, all = 0;
@@ -58,7 +58,7 @@ static uint64_t read_marks(const char *memory, uint64_t bytes, bool *intact)
         uint64_t mark;
         memcpy(&mark, memory + mark_at(bytes, i), sizeof(mark));
         first = i == 0 ? mark : first;
-        /* Where two marks overlap, only the one written later can be read. */
+        /* A mark that overlaps the mark before it was partly overwritten by that one, and is not checked. */
         const bool covered = i > 0 && mark_at(bytes, i) < mark_at(bytes, i - 1) + sizeof(mark);
         *intact = *intact && (i == 0 || covered || mark == mix(first, i));
         all = mix(all, mark);
@@ -95,14 +95,14 @@ static void write_floats(char *memory, uint64_t bytes, uint64_t digest)
 struct span {
     char *address;
     uint64_t bytes;
-    bool callers; /* true: a buffer of the caller; false: a piece with marks */
+    bool callers; /* true: a buffer of the caller; false: intermediate memory, which holds marks */
 };
 
 struct mdl_kernel {
     uint64_t seed;
-    bool copies;          /* copies the one input to the one output */
-    uint32_t read_count;  /* spans[0 .. read_count) are read, */
-    uint32_t write_count; /* the next write_count spans are written */
+    bool copies;          /* true: the kernel copies spans[0] to spans[1] and computes nothing */
+    uint32_t read_count;  /* number of spans that the kernel reads, spans[0] and following */
+    uint32_t write_count; /* number of spans that the kernel writes, stored after the read ones */
     struct span spans[];
 };
 
@@ -154,11 +154,11 @@ struct execution {
     acl__shape *inputs; /* [input_count] */
     acl__shape *shapes; /* [blob_count] */
     uint64_t *bytes;    /* [storage_count] */
-    acl__piece *pieces; /* [storage_count]: used for internal storages */
+    acl__piece *pieces; /* [storage_count]: memory of the internal storages */
     const aclmdlDataset *in;
     aclmdlDataset *out;
     acl__piece weights; /* refreshed weights */
-    acl__piece border;  /* bordered copy of the current layer */
+    acl__piece border;  /* padded copy of the current layer's input */
 };
 
 static aclError no_memory(void)
@@ -166,7 +166,7 @@ static aclError no_memory(void)
     return acl__fail(ACL_ERROR_BAD_ALLOC, "no host memory to execute a model");
 }
 
-/* Cleanup; also runs when a callback throws. */
+/* Runs at the end of the scope, also when a callback of the program throws. */
 static void execution_fini(struct execution *e)
 {
     if (e->model == NULL) {
@@ -197,8 +197,8 @@ static aclError execution_init(struct execution *e)
 
 /* --- the caller's shapes and buffers --- */
 
-/* Converts a description's dimensions ([1,] then from the outermost on) to a shape. Rank 0: the description gives
- * none. */
+/* Converts the dimensions of a tensor description (outermost first, perhaps with a batch of 1) to a shape. Rank 0: the
+ * description gives none. */
 static aclError shape_of(const struct execution *e, uint32_t input, const aclTensorDesc *desc, acl__shape *shape)
 {
     const acl__shape *usual = e->model->shapes != NULL ? &e->model->shapes[e->model->network->inputs[input]] : NULL;
@@ -530,7 +530,7 @@ ACL_EXPORT aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *in
     return execute_id(modelId, input, output, stream, ACL__MODEL, __func__);
 }
 
-/* The synchronous form never asks a registered allocator. */
+/* The synchronous function takes only the runtime's own memory, never that of a registered allocator. */
 ACL_EXPORT aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output)
 {
     ACL_ENTER(aclmdlExecute);

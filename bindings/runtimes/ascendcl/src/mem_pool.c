@@ -28,7 +28,7 @@ typedef enum segment_state { FREE, CACHED, BUSY } segment_state;
 
 struct page {
     weir_vm_handle memory; /* 0: none */
-    bool mapped; /* false with a `memory` that is not 0: the device refused to map this memory or to take it back */
+    bool mapped; /* false although `memory` is not 0: the device refused to map this memory or to take it back */
 };
 
 struct segment {
@@ -62,13 +62,13 @@ struct pool {
     weir__sim_ranges segments;
 };
 
-/* The kinds of reuse, in the order in which they are tried. */
+/* The kinds of reuse of freed memory, in the order in which a request tries them. */
 typedef enum reuse { OWN, BY_EVENT, OPPORTUNISTIC, INTERNAL, REUSES } reuse;
 
 static weir__slab pools_slab = WEIR__SLAB_INIT(struct pool, 0, 8);
 static weir__slab segments_slab = WEIR__SLAB_INIT(struct segment, 0, 64);
 static struct pool *first_pool;
-static bool is_used; /* true once a pool was made: from then on the order of streams is tracked */
+static bool is_used; /* true once a pool was created; before that, no order between streams is recorded */
 
 static uint64_t address_of(const void *pointer)
 {
@@ -124,7 +124,7 @@ static void segment_delete(struct pool *p, struct segment *s)
     weir__slab_put(&segments_slab, s);
 }
 
-/* Drops the stamps that the host has seen complete. */
+/* Drops the stamps (records of a stream's last use of a segment) that the host has seen complete. */
 static void tidy_stamps(struct segment *s)
 {
     uint32_t kept = 0;
@@ -145,7 +145,7 @@ static bool can_join(const struct segment *a, const struct segment *b)
            (a->stamp_count == 0 || a->stamps[0].serial == b->stamps[0].serial);
 }
 
-/* Merges b into a. Keeps the later stamp. */
+/* Merges segment b, which begins where a ends, into a. If each has a stamp of its last use, the later stamp stays. */
 static void join(struct pool *p, struct segment *a, struct segment *b)
 {
     if (a->stamp_count == 1 && b->stamps[0].tick > a->stamps[0].tick) {
@@ -235,8 +235,8 @@ static weir_status page_fill(struct pool *p, struct page *at, uint64_t address)
     return status;
 }
 
-/* Returns a page's memory to the device. If the device refuses, the memory counts as reserved until the device takes it
- * back. */
+/* Gives a page's memory back to the device. If the device refuses, the memory counts as reserved until the device takes
+ * it back. */
 static void page_empty(struct pool *p, struct page *at, uint64_t address)
 {
     if (at->mapped) {
@@ -256,8 +256,8 @@ static void pages_empty(struct pool *p, uint64_t start, uint64_t end)
     }
 }
 
-/* Fills all pages of a FREE segment. On failure they are emptied again, except for memory that the device then refuses
- * to take back. */
+/* Maps memory into all pages of a FREE segment. On failure gives that memory back, except for memory that the device
+ * then refuses to take. */
 static weir_status pages_fill(struct pool *p, const struct segment *s)
 {
     for (uint64_t at = s->range.start; at < s->range.end; at += PAGE) {
@@ -306,7 +306,7 @@ static uint64_t release_from(struct pool *p, struct segment *s, uint64_t bytes)
     return before - p->reserved;
 }
 
-/* Tries again to return memory that the device refused to take back. */
+/* Tries again to give the memory back that the device has refused to take. */
 static void release_leftovers(struct pool *p)
 {
     const bool any = p->reserved > p->used + p->cached;
@@ -382,8 +382,8 @@ static bool wait_for(struct segment *s, acl__line *line)
     return true;
 }
 
-/* Returns the smallest segment of at least `size` bytes among the FREE segments, or among the CACHED segments of a
- * kind. Of several equal segments it returns the one with the lowest address. Returns NULL if there is none. */
+/* Returns the smallest segment of at least `size` bytes that is FREE, or that is CACHED and allowed by the kind of
+ * reuse. Of equal segments it returns the one with the lowest address. Returns NULL if there is none. */
 static struct segment *best_fit(const struct pool *p, uint64_t size, segment_state state, const acl__line *line,
                                 reuse kind)
 {
@@ -403,7 +403,7 @@ static bool cut_to(struct pool *p, struct segment *s, uint64_t size)
     return size_of(s) == size || split(p, s, s->range.start + size) != NULL;
 }
 
-/* Returns a CACHED segment of exactly `size` bytes for the stream, or NULL if there is none. */
+/* Returns a CACHED segment of exactly `size` bytes that later work of the stream may use, or NULL if there is none. */
 static struct segment *take_cached(struct pool *p, uint64_t size, acl__line *line)
 {
     for (reuse kind = OWN; kind < REUSES && acl__rt.config.reuse_pools; kind++) {
@@ -415,8 +415,8 @@ static struct segment *take_cached(struct pool *p, uint64_t size, acl__line *lin
     return NULL;
 }
 
-/* Gives new memory to a FREE segment. Returns a CACHED segment of exactly `size` bytes; NULL: no addresses or no
- * memory. */
+/* Maps new memory into a FREE segment, which becomes CACHED and has exactly `size` bytes. Returns NULL if there are no
+ * addresses or no memory. */
 static struct segment *take_new(struct pool *p, uint64_t size)
 {
     struct segment *s = best_fit(p, size, FREE, NULL, OWN);
@@ -500,7 +500,7 @@ static aclError malloc_locked(struct pool *p, uint64_t asked, acl__stream *strea
     const aclError error = announce(stream, s->range.start, asked);
     drop_stamps(s);
     if (error != ACL_SUCCESS) {
-        /* The failed request counts as an allocation and a free on the stream. */
+        /* The segment counts as allocated and freed on the stream, although the request failed. */
         s->stamps[s->stamp_count++] = acl__stamp_make(line, false);
         (void)coalesce(p, s);
         return error;
@@ -571,7 +571,7 @@ static aclError late_free_submit(acl__stream *stream, acl__task *task)
      * because this task may run during an operation of that pool. */
     if (range != NULL && range->kind != ACL__POOLED) {
         acl__host_saw(stream);
-        (void)acl__free(pointer); /* no caller is left to receive an error */
+        (void)acl__free(pointer); /* the program's call has returned already, so an error cannot be reported */
     }
     return ACL_SUCCESS;
 }
@@ -754,17 +754,18 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     return ACL_SUCCESS;
 }
 
-/* Returns all memory of a pool and deletes it. Returns false if the device refused some memory; the pool then stays. */
+/* Gives back all memory of a pool and deletes it. Returns false if the device refused some memory; the pool then
+ * stays. */
 static bool pool_end(struct pool *p, wait_policy how)
 {
     (void)release(p, p->reserved, how);
     for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         if (s->state == BUSY) {
             free_now(p, s);
-            s = first_segment(p); /* restart: the segment may have merged with its neighbours */
+            s = first_segment(p); /* start again: the freed segment may have merged with its neighbours */
         }
     }
-    /* A block may have unfinished work: a caller that destroys the pool gives it up. */
+    /* Queued work may still use a block: a caller that destroys the pool gives all its blocks up. */
     for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         pages_empty(p, s->range.start, s->range.end);
         drop_stamps(s);

@@ -72,7 +72,7 @@ void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
 
 /* --- allocation --- */
 
-/* The page sizes that a policy asks for, in the order of the attempts. */
+/* The page sizes that an allocation policy asks for, in the order in which they are tried. */
 struct pages {
     uint64_t first;
     uint64_t second; /* 0: none */

@@ -32,7 +32,7 @@
 ACL_NOT_SIMULATED_FUNCTIONS(DEFINE)
 ACL_NOT_SIMULATED_VALUES(DEFINE_VALUE)
 
-/* There is nothing to destroy: the functions that create steps and stamps return NULL. */
+/* There is nothing to destroy: the functions that create a step info or a stamp return NULL. */
 ACL_EXPORT void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo)
 {
     ACL_ENTER_OR(aclprofDestroyStepInfo, );

@@ -18,7 +18,7 @@
 /* --- marks --- */
 
 struct mark {
-    uint32_t references; /* the kernel that sets the mark holds one, and each word or notify with the mark one */
+    uint32_t references; /* reference count: the queued kernel, and each word and notify that has the mark */
     acl__record *record; /* NULL: no order is known */
 };
 
@@ -41,7 +41,7 @@ static void mark_release(struct mark *m)
     }
 }
 
-/* Adds a reference to `m`, releases the mark in *place, and stores `m` there. */
+/* Stores the mark `m` in *place with a new reference, and drops the reference of the mark that was there. */
 static void mark_give(struct mark **place, struct mark *m)
 {
     m->references++;
@@ -51,9 +51,9 @@ static void mark_give(struct mark **place, struct mark *m)
 
 /* --- words --- */
 
-/* A word that an ACL call wrote, with the mark of the last write. */
+/* A word of device memory that aclrtValueWrite wrote, with the mark (recording) of the last write. */
 struct word {
-    weir__sim_range range; /* first member; the word's eight bytes */
+    weir__sim_range range; /* first member; the addresses of the word's eight bytes */
     struct mark *last;
 };
 
@@ -73,10 +73,10 @@ static bool is_device_word(uint64_t address)
 {
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
     return range != NULL && range->range.end - address >= WORD_BYTES &&
-           weir_sim_bytes(acl__rt.sim, address, WORD_BYTES) != NULL; /* a pool's addresses need not have memory */
+           weir_sim_bytes(acl__rt.sim, address, WORD_BYTES) != NULL; /* an address of an aclrtMemPool may lack memory */
 }
 
-/* Forgets the words whose memory is gone. */
+/* Frees the entries of words that no longer lie in device memory. */
 static void sweep_words(void)
 {
     for (weir__sim_range *range = weir__sim_ranges_first(&words); range != NULL;) {
@@ -92,7 +92,7 @@ static void sweep_words(void)
     sweep_at = 2 * word_count + FIRST_SWEEP;
 }
 
-/* Finds or creates the record of a word. NULL: out of memory. */
+/* Finds or creates the entry of the word at an address. NULL: out of host memory. */
 static struct word *word_get(uint64_t address)
 {
     struct word *w = word_at(address);
@@ -130,7 +130,6 @@ struct value_write {
     struct mark *mark;
 };
 
-/* Runs when virtual time reaches the write. */
 static aclError write_now(void *ctx)
 {
     const struct value_write *w = ctx;
@@ -139,7 +138,7 @@ static aclError write_now(void *ctx)
     }
     memcpy((void *)(uintptr_t)w->address, &w->value, sizeof(w->value));
     struct word *to = word_get(w->address);
-    if (to != NULL) { /* NULL (no host memory): a stream that waits for the word is not ordered after this write */
+    if (to != NULL) { /* NULL (out of host memory): streams that wait for the word are not ordered after this write */
         mark_give(&to->last, w->mark);
     }
     return ACL_SUCCESS;
@@ -177,7 +176,7 @@ ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag
     aclError error = acl__launch(on, &kernel);
     if (error == ACL_SUCCESS) {
         m->record = acl__record_queue(on, &error);
-        error = ACL_SUCCESS; /* the value is written even without a recording */
+        error = ACL_SUCCESS; /* the write stays queued even if no recording follows it */
     }
     mark_release(m);
     return error;
@@ -208,7 +207,7 @@ static bool is_satisfied(const struct value_wait *w)
     }
 }
 
-/* Orders the stream after the last writer of the word, and queues its read of the word. */
+/* Orders the stream after the last write of the word, and queues the stream's read of the word. */
 static aclError join_writer(acl__stream *stream, uint64_t address)
 {
     const struct word *w = word_at(address);
@@ -266,15 +265,15 @@ ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
 
 /* --- notifies --- */
 
-/* One bit that is set by a record and cleared by a wait. */
+/* A notify: one bit, set by a record task and cleared by a wait task. */
 struct notify {
     void *link;          /* used by the slab */
     struct notify *next; /* list of live notifies */
     struct notify *previous;
-    uint32_t references; /* one for the handle, one for each task */
+    uint32_t references; /* reference count: one for the handle, one for each queued task */
     bool live;
     int32_t device;
-    struct mark *set; /* mark of the record that set it; NULL: not set */
+    struct mark *set; /* mark (recording) of the task that set the notify; NULL: the notify is not set */
 };
 
 enum { NOTIFIES = 8192 }; /* limit of one device */

@@ -76,7 +76,7 @@ static aclError no_memory(const char *function)
     return acl__fail(ACL_ERROR_BAD_ALLOC, "%s: no host memory", function);
 }
 
-/* Creates a list. Its values are not set yet. NULL: out of memory. */
+/* Creates an attribute, a list without values yet. NULL: out of memory. */
 static struct attribute *attribute_create(const char *name, attribute_kind kind, int count)
 {
     const size_t length = strlen(name) + 1;
@@ -346,8 +346,8 @@ static aclError read_call(struct call *c, int numInputs, aclTensorDesc *inputDes
     ACL_FAIL_IF(wrong != NULL, (aclError)ACL_ERROR_GE_SHAPE_INVALID, "%s: %s", c->name, wrong);
     for (uint32_t i = 0; i < c->op.input_count; i++) {
         ACL_TRY(check_memory(c, c->in[i], c->op.in_bytes[i], inputs[i], "input", i));
-        /* An elementwise kernel may write over an input of the same shape, because each element depends on its own
-         * place only. */
+        /* An elementwise kernel may write over an input of the same size: it reads each element before it writes the
+         * element at the same index. */
         const bool in_place = c->in[i] == c->out && c->op.in_bytes[i] == c->op.out_bytes && c->op.macs == 0;
         if (!in_place && overlap(c->in[i], c->op.in_bytes[i], c->out, c->op.out_bytes)) {
             acl__op_use_temporary(&c->op);
@@ -435,7 +435,7 @@ struct holding {
     const char *name;
 };
 
-/* Cleanup; also runs when a callback throws. */
+/* Runs at the end of the scope, also when a callback of the program throws. */
 static void holding_fini(struct holding *h)
 {
     (void)acl__supply_give(&h->supply, &h->temporary, h->name);
@@ -470,7 +470,7 @@ static aclError run(const char *function, acl__tensor *out, const char *opType, 
     ACL_TRY(check_arrays(opType, numOutputs, outputDesc, outputs, "output"));
     ACL_FAIL_IF(!acl__op_find(opType, &c.op.kind), ACL_ERROR_OP_NOT_FOUND, "%s: there is no operator \"%s\"", function,
                 opType);
-    c.name = acl__op_name(c.op.kind); /* the constant name outlives the call */
+    c.name = acl__op_name(c.op.kind); /* a constant with static storage, while opType may end with the call */
     ACL_FAIL_IF(numOutputs != 1, ACL_ERROR_INVALID_PARAM, "%s: %d outputs where 1 is expected", c.name, numOutputs);
     ACL_TRY(read_call(&c, numInputs, inputDesc, inputs, outputDesc[0], outputs[0], attr));
     if (c.op.elements > 0) { /* without elements there is nothing to compute */
@@ -480,7 +480,7 @@ static aclError run(const char *function, acl__tensor *out, const char *opType, 
     return ACL_SUCCESS;
 }
 
-/* The V2 functions also write the output's shape to the output's description. */
+/* Runs an operator. As in the vendor's V2 functions, the output's description also gets the output's shape. */
 static aclError run_v2(const char *function, const char *opType, int numInputs, aclTensorDesc *inputDesc[],
                        aclDataBuffer *inputs[], int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[],
                        const aclopAttr *attr, aclrtStream stream)
@@ -513,7 +513,7 @@ ACL_EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, 
     return run_v2(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs, attr, stream);
 }
 
-/* run() takes arrays of objects that are not const, but it changes none of them. */
+/* The casts drop const: run() takes arrays of pointers to objects that are not const, but it changes no object. */
 ACL_EXPORT aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
                                            const aclDataBuffer *const inputs[], int numOutputs,
                                            const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],

@@ -131,7 +131,7 @@ static double load_any(aclDataType type, const void *at, int64_t i)
     }
 }
 
-/* Truncates towards zero and clamps to the range. NaN becomes 0. */
+/* Truncates `value` towards zero and clamps it to the range from `least` to `most`. NaN becomes 0. */
 static int64_t whole(double value, double least, double most)
 {
     if (!(value > least)) {
@@ -201,7 +201,7 @@ static bool count_elements(const acl__tensor *t, uint64_t *elements)
     return true;
 }
 
-/* Computes the common shape of all inputs and the strides of each along it. */
+/* Computes the shape to which all inputs are broadcast, and the strides of each input in that shape. */
 static const char *broadcast(acl__op *op)
 {
     uint32_t rank = 0;
@@ -368,7 +368,7 @@ const char *acl__op_prepare(acl__op *op, const acl__op_options *options)
         }
         op->macs = op->elements * (uint64_t)op->inner;
     }
-    if (kinds[op->kind].form == SOFTMAX) { /* the greatest value and the sum of each row */
+    if (kinds[op->kind].form == SOFTMAX) { /* two floats for each row: its greatest value, its sum */
         op->workspace_bytes += round_up((uint64_t)op->rows * (uint64_t)op->columns * 8);
     }
     if (op->out.type == ACL_FLOAT16 && kinds[op->kind].form != CAST) {
@@ -406,7 +406,7 @@ static float combine(acl__op_kind kind, float a, float b)
     }
 }
 
-/* Wraps around, as the hardware's adders do. */
+/* Computes one int32 element. The result wraps around, as in the hardware's adders. */
 static int32_t combine_int(acl__op_kind kind, int32_t a, int32_t b)
 {
     const uint32_t x = (uint32_t)a, y = (uint32_t)b;
@@ -547,7 +547,7 @@ void acl__op_compute(const acl__op *given, const void *const in[], void *out, vo
         compute_elementwise(&op, in, out, result);
         break;
     }
-    if (result != out) { /* each element is rounded once, here */
+    if (result != out) { /* round each float32 result, once, to the type of the output */
         for (uint64_t i = 0; i < op.elements; i++) {
             store(op.out.type, out, (int64_t)i, load(ACL_FLOAT, result, (int64_t)i));
         }

@@ -10,7 +10,7 @@
 
 enum { ACL__OP_RANK = 8, ACL__OP_INPUTS = 3 };
 
-/* X(NAME, name in aclopExecuteV2, form) */
+/* X(name of the enum constant, name in aclopExecuteV2, form of the computation) */
 #define ACL__OP_LIST(X)                                                                                                \
     X(ADD, "Add", BINARY)                                                                                              \
     X(SUB, "Sub", BINARY)                                                                                              \
@@ -38,11 +38,11 @@ typedef struct acl__tensor {
     int64_t dims[ACL__OP_RANK];
 } acl__tensor;
 
-/* Choices that a caller makes with attributes. */
+/* The attributes that the caller of an operator sets. */
 typedef struct acl__op_options {
-    bool transpose_a, transpose_b; /* matrices: "transpose_x1", "transpose_x2" */
+    bool transpose_a, transpose_b; /* attributes "transpose_x1" and "transpose_x2" of a matrix product */
     int64_t axis;                  /* softmax: "axes" */
-    int64_t target;                /* cast: "dst_type"; -1: the type in the output's description */
+    int64_t target;                /* type to cast to, attribute "dst_type"; -1: the type in the output's description */
 } acl__op_options;
 
 /* An operator on given shapes: plain data, which the kernel finds in its workspace. Strides count elements. */
@@ -51,14 +51,14 @@ typedef struct acl__op {
     uint32_t input_count;
     acl__tensor in[ACL__OP_INPUTS];
     acl__tensor out;
-    int64_t strides[ACL__OP_INPUTS][ACL__OP_RANK]; /* per input and dimension of the output; 0: broadcast */
+    int64_t strides[ACL__OP_INPUTS][ACL__OP_RANK]; /* [input][output dimension]; 0: the input is broadcast */
     uint64_t elements;                             /* of the output */
     /* Matrices: rows, columns, inner dimension, and number of products. Softmax: elements before the axis, after it,
      * and along it. */
     int64_t rows, columns, inner, batches;
     bool transpose_a, transpose_b;
-    uint64_t workspace_bytes; /* size of this struct, plus the reductions of a softmax */
-    uint64_t temporary_bytes; /* size of the output in float32 if its type is narrower, else 0 */
+    uint64_t workspace_bytes; /* bytes of this struct, plus two floats for each row of a softmax */
+    uint64_t temporary_bytes; /* bytes of the output in float32, if the kernel needs a temporary for it; else 0 */
     uint64_t macs, vector_ops;
     uint64_t in_bytes[ACL__OP_INPUTS], out_bytes;
 } acl__op;
@@ -66,13 +66,13 @@ typedef struct acl__op {
 /* Returns false if there is no such operator. */
 bool acl__op_find(const char *name, acl__op_kind *kind);
 const char *acl__op_name(acl__op_kind kind);
-/* Stores the least and the greatest number of inputs of a kind. */
+/* Stores the least and the greatest number of inputs that a kind of operator takes. */
 void acl__op_inputs(acl__op_kind kind, uint32_t *least, uint32_t *most);
 /* Derives all other members from op->kind, input_count, in and the output's type; the output's shape is a result.
  * Returns NULL on success, or a constant sentence that names the error. */
 const char *acl__op_prepare(acl__op *op, const acl__op_options *options);
-/* Makes the kernel compute into a temporary first. Needed when the output overlaps an input that the kernel reads
- * again. */
+/* Makes the kernel compute into a temporary buffer first. Needed when the output overlaps an input that the kernel
+ * reads again. */
 void acl__op_use_temporary(acl__op *op);
 /* Fills `workspace` with the kernel's data, computes, and stores the result at `out`. `temporary` is used when
  * temporary_bytes > 0. */

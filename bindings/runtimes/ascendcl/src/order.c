@@ -26,12 +26,12 @@ struct acl__line {
     acl__stream *stream; /* valid while its id is `id` */
     int32_t id;
     uint64_t serial;
-    uint64_t tick; /* tick of the last allocation or free */
+    uint64_t tick; /* number of allocations and frees on the stream up to now */
     uint64_t seen; /* the host knows that all work up to this tick is complete */
     struct clock knows;
 };
 
-/* The clock of an event's latest recording. */
+/* The order that an event's latest recording carries: for each known stream, the last tick that comes before it. */
 struct mark {
     struct mark *next;
     const void *event;
@@ -70,8 +70,8 @@ static acl__line *line_find(const acl__stream *stream)
     return NULL;
 }
 
-/* Finds a slot that is empty or whose stream is gone; if there is none, adds slots. Returns false when out of host
- * memory. */
+/* Finds an entry of `lines` that is empty or belongs to a destroyed stream; if there is none, adds entries. Returns
+ * false when out of host memory. */
 static bool slot_get(size_t *slot)
 {
     for (size_t i = 0; i < line_count; i++) {
@@ -132,7 +132,7 @@ static uint64_t known_tick(const acl__line *line, uint64_t serial)
 
 static struct entry *entry_new(struct clock *clock)
 {
-    /* Reuse the entry of a line that is gone. */
+    /* Reuse the entry of a destroyed stream. */
     for (size_t i = 0; i < clock->count; i++) {
         if (line_by(clock->entries[i].serial) == NULL) {
             return &clock->entries[i];
@@ -276,7 +276,7 @@ bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line)
     return stamp->serial == line->serial || known_tick(line, stamp->serial) >= stamp->tick || acl__stamp_is_seen(stamp);
 }
 
-/* Returns a recording that covers the stamp: the stamp's own, or a new one at the stream's end. NULL on failure. */
+/* Returns a recording after the stamp's work: the stamp's own or a new one at the stream's end. NULL on failure. */
 static acl__record *record_for(acl__stamp *stamp)
 {
     const acl__line *line = line_by(stamp->serial);

@@ -17,32 +17,32 @@ typedef struct acl__line acl__line;
 typedef struct acl__stamp {
     uint64_t serial; /* serial number of the line */
     uint64_t tick;
-    acl__record *record; /* a recording on the stream at that tick or later; NULL: not recorded yet */
+    acl__record *record; /* recording of an event on the stream, at `tick` or later; NULL: none yet */
 } acl__stamp;
 
-/* Returns the stream's line. NULL: out of host memory. */
+/* Returns the stream's line: the known order of its work. NULL: out of host memory. */
 acl__line *acl__line_of(acl__stream *stream);
 uint64_t acl__line_serial(const acl__line *line);
 
-/* Makes a new tick after all work queued on the stream, and returns the tick's stamp. With `recorded` also makes a
- * recording. */
+/* Returns a stamp: a point after all work that is queued on the line's stream now. With `recorded`, also queues an
+ * event recording there. */
 acl__stamp acl__stamp_make(acl__line *line, bool recorded);
-/* Returns a copy of a stamp for another piece of memory. */
+/* Returns a copy of a stamp, with its own reference to the stamp's recording. */
 acl__stamp acl__stamp_copy(const acl__stamp *stamp);
 void acl__stamp_drop(acl__stamp *stamp);
 
-/* True if the host has seen the stamp's work complete, or the stamp's stream is gone. */
+/* True if the host has seen all work up to the stamp complete, or if the stamp's stream is gone. */
 bool acl__stamp_is_seen(const acl__stamp *stamp);
-/* True if the stamp is complete by now. If so, it also counts as seen by the host. */
+/* True if all work up to the stamp is complete now. If so, the host counts as having seen it. */
 bool acl__stamp_look(acl__stamp *stamp);
-/* Makes the host wait until the stamp is complete. Returns false if the wait needs an action of the host, or fails. */
+/* Makes the host wait for all work up to the stamp. Returns false if it fails or if that work waits for the host. */
 bool acl__stamp_await(acl__stamp *stamp);
-/* True if the stamp's work is ordered before the next work of the line's stream. */
+/* True if all work up to the stamp is ordered before the work that is queued next on the line's stream. */
 bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line);
-/* Makes the line's stream wait for a stamp. */
+/* Makes the line's stream wait for all work up to the stamp. Returns false on failure. */
 bool acl__stamp_join(acl__stamp *stamp, acl__line *line);
 
-/* Notes that the host has seen the end of the stream's work. */
+/* Notes that the host now knows all work of the stream to be complete. */
 void acl__order_synced(const acl__stream *stream);
 void acl__order_recorded(const void *event, acl__stream *stream);
 void acl__order_waited(acl__stream *stream, const void *event);

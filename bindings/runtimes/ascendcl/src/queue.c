@@ -20,7 +20,7 @@
 
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static uint32_t waiters;
-static uint32_t questions; /* queries of progress since the last task was queued */
+static uint32_t questions; /* number of queries of progress since a task was last queued */
 
 /* --- tasks --- */
 
@@ -56,19 +56,19 @@ aclError acl__queue(acl__stream *stream, acl__task *task)
     return error;
 }
 
-/* Submits tasks from the head of a stream's list. Returns true if at least one task left the list. */
+/* Submits the held tasks of a stream, oldest first, as far as possible. Returns true if any task left the list. */
 static bool pump_stream(acl__stream *stream)
 {
     bool any = false;
     while (stream->held_first != NULL) {
         acl__task *task = stream->held_first;
         stream->submitting = task;
-        /* virtual time passes during a submit, and other work may fail */
+        /* a submit may let virtual time pass, in which other work may fail */
         const aclError error = task->ops->submit(stream, task);
         if (stream->submitting == task && error != ACL__HELD && error != ACL_SUCCESS) {
             acl__stream_fail(stream, task, error);
         }
-        if (stream->submitting != task) { /* a failure has dropped the task */
+        if (stream->submitting != task) { /* a failure during the submit has dropped the task */
             task->ops->end(task);
             return true;
         }
@@ -196,7 +196,7 @@ static void name_stopped(void)
     named = acl__rt.held_tasks > 0;
 }
 
-/* Waits until another thread changes something. Returns false when the deadline is over. */
+/* Waits until another thread changes the runtime's state. Returns false if the deadline passes first. */
 static bool wait_for_change(const acl__deadline *deadline)
 {
     if (deadline->is_set) {
@@ -239,7 +239,7 @@ struct kernel_task {
     acl__task task; /* first member */
     acl__stream *stream;
     int32_t stream_id;
-    uint32_t holders; /* references: one of the queue, one of the simulator */
+    uint32_t holders; /* reference count: one for the queued task, one for the simulator */
     acl__kernel kernel;
     char tag[48];
     weir_sim_access accesses[];
@@ -261,7 +261,7 @@ static void task_end(acl__task *task)
     kernel_release((struct kernel_task *)(void *)task);
 }
 
-/* Runs when virtual time reaches the kernel's end. */
+/* Called by the simulator when virtual time reaches the kernel's end. */
 static void kernel_over(void *ctx)
 {
     struct kernel_task *k = ctx;
@@ -294,7 +294,7 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
         work.host_ctx = k;
         work.kernel = true;
         work.dropped = kernel_dropped;
-        k->holders++; /* the kernel may end before the call returns */
+        k->holders++; /* the simulator's reference: the kernel may end before the launch returns */
     }
     const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
     const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &work);

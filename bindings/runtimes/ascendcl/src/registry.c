@@ -11,7 +11,7 @@
 struct registration {
     struct registration *next;
     aclrtStream stream;
-    aclrtAllocatorDesc desc; /* as the caller gave it; may be freed by now */
+    aclrtAllocatorDesc desc; /* description that was registered; the program may have destroyed it since */
     acl__allocator allocator;
 };
 
@@ -20,7 +20,7 @@ enum { BUCKETS = 256 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct registration *buckets[BUCKETS];
 
-/* Returns the link to the stream's registration, or the link at which it would be added. */
+/* Returns the pointer to the stream's registration in its hash chain, or the NULL pointer that ends the chain. */
 static struct registration **link_of(aclrtStream stream)
 {
     struct registration **link = &buckets[((uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
@@ -56,7 +56,7 @@ ACL_EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
     return ACL_SUCCESS;
 }
 
-/* Defines the public function that sets one word of a description. */
+/* Defines the public function that sets one member of an allocator description. */
 #define DESC_SETTER(name, type, word)                                                                                  \
     ACL_EXPORT aclError name(aclrtAllocatorDesc allocatorDesc, type word)                                              \
     {                                                                                                                  \

@@ -70,7 +70,7 @@ typedef enum acl__function {
 #define ACL_HOLD_LOCK()                                                                                                \
     acl__lock();                                                                                                       \
     const char lock_ __attribute__((cleanup(acl__unlock_at_end), unused)) = 0
-/* Returns the error of a call that failed. */
+/* Makes the enclosing function return the error of a call that failed. */
 #define ACL_TRY(call)                                                                                                  \
     do {                                                                                                               \
         const aclError error_ = (call);                                                                                \
@@ -78,14 +78,14 @@ typedef enum acl__function {
             return error_;                                                                                             \
         }                                                                                                              \
     } while (0)
-/* Returns `code` if the condition holds, and records a sentence, printf style. */
+/* If the condition holds, records a sentence (printf style) and makes the enclosing function return `code`. */
 #define ACL_FAIL_IF(condition, code, ...)                                                                              \
     do {                                                                                                               \
         if (condition) {                                                                                               \
             return acl__fail(code, __VA_ARGS__);                                                                       \
         }                                                                                                              \
     } while (0)
-/* ACL_FAIL_IF in a public function: its name and a colon come before the sentence. */
+/* ACL_FAIL_IF for public functions: the function's name and a colon come before the sentence. */
 #define ACL_REFUSE_IF(condition, code, ...)                                                                            \
     do {                                                                                                               \
         if (condition) {                                                                                               \
@@ -116,7 +116,7 @@ typedef enum acl__function {
 aclError acl__enter(acl__function function);
 /* Starts the runtime unless it runs already. */
 aclError acl__start(void);
-/* Returns the result of a function that is not simulated. */
+/* Returns the error of every public function that is not simulated. */
 aclError acl__not_simulated(acl__function function);
 const char *acl__function_name(acl__function function);
 /* Returns how often a function was called; ACL_FN_COUNT: all functions together. Needs no lock. */
@@ -160,20 +160,20 @@ typedef struct acl__config {
     uint32_t devices;
     uint64_t seed;
     bool audit;
-    bool strict;               /* misuse that the vendor tolerates is an error */
-    bool reuse_pools;          /* freed aclrtMemPool memory may serve new requests before it is trimmed */
-    bool pin_default;          /* an operator before any registration binds the stream to the runtime's memory */
-    bool idle_time;            /* time also passes while no call is made */
-    bool span_cache;           /* models keep the memory that they took from a registered allocator */
-    bool old_driver;           /* driver and firmware of an old release: they announce no newer features */
+    bool strict;      /* true: misuse that the vendor's runtime tolerates is an error */
+    bool reuse_pools; /* freed aclrtMemPool memory may serve new requests before it is trimmed */
+    bool pin_default; /* an operator without registered allocator binds its stream to the runtime's memory for good */
+    bool idle_time;   /* time also passes while no call is made */
+    bool span_cache;  /* models keep the memory that they took from a registered allocator */
+    bool old_driver;  /* driver and firmware of an old release: they announce no newer features */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
-    uint64_t model_page_bytes; /* models round their requests up to multiples of this */
+    uint64_t model_page_bytes; /* models request multiples of this size; 0: exact sizes */
     uint64_t host_bytes;       /* limit of pinned memory and of physical memory on the host's side; 0 = none */
     uint64_t pin_limit_bytes;  /* limit of one host allocation or registration; 0 = none */
     uint64_t pin_page_bytes;   /* alignment that a registration requires */
-    uint64_t pin_ns_per_mib;   /* host time to pin host memory; unpin_ns_per_mib: host time to unpin it */
+    uint64_t pin_ns_per_mib;   /* virtual time that pinning a MiB of host memory takes */
     uint64_t unpin_ns_per_mib;
-    uint32_t handle_rest; /* a handle value is used again only after so many more handles of its kind have ended */
+    uint32_t handle_rest; /* so many handles of a kind have to end before a handle value is used again */
     uint32_t stream_limit;
     uint32_t event_limit;
     const char *bus_ids; /* PCI bus ids of the devices, separated by commas; a device without one is not on PCI */
@@ -196,9 +196,9 @@ typedef struct acl__runtime {
     weir_sim *sim;
     weir_device *memory; /* the simulator's device table */
     acl__device devices[ACL__DEVICES];
-    weir__sim_ranges device_memory; /* acl__range: allocated or mapped */
-    weir__sim_ranges host_memory;   /* acl__range: pinned allocations */
-    weir__sim_ranges registered;    /* acl__range: registered host memory */
+    weir__sim_ranges device_memory; /* set of acl__range: device memory, allocated or mapped */
+    weir__sim_ranges host_memory;   /* set of acl__range: memory of aclrtMallocHost */
+    weir__sim_ranges registered;    /* set of acl__range: memory of aclrtHostRegister */
     acl__stream *first_stream;      /* list of the streams of all contexts */
     uint64_t held_tasks;            /* number of held tasks on all streams */
     uint64_t initialised;           /* aclInit calls minus aclFinalize calls */
@@ -211,7 +211,7 @@ extern acl__runtime acl__rt;
 aclError acl__fail(aclError code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Records an error of the public function `name`: the name and a colon come before the sentence. Needs no lock. */
 aclError acl__refuse(const char *name, aclError code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Converts a simulator's status to the code of an ordinary call. Records no error for WEIR_OK. */
+/* Converts a status of the simulator to an error code, and records the error. Records nothing for WEIR_OK. */
 aclError acl__status(weir_status status, const char *what);
 
 /* --- error.c --- */
@@ -260,18 +260,18 @@ struct acl__stream {
     bool live;
     bool ending; /* its destruction has begun */
     bool stop_on_failure;
-    uint32_t overflow_switch; /* settings.c: stored for the program */
+    uint32_t overflow_switch; /* value that the program has set, without effect (settings.c) */
     uint32_t user_tag;
     bool stopped;          /* accepts no more tasks */
-    aclError error;        /* error of a task; the next wait returns it */
+    aclError error;        /* error of a failed task; the next wait for the stream returns it */
     uint32_t aborts;       /* number of aborts */
     acl__task *held_first; /* tasks that wait for the host, in order */
     acl__task **held_last;
-    /* the first held task while it is being submitted; if it is dropped during the submit, the pump ends it */
+    /* the held task that is in its submit function; if the task is dropped meanwhile, acl__pump ends it */
     acl__task *submitting;
-    struct acl__subscription *report; /* callback.c: the thread that runs its callbacks; NULL: none */
+    struct acl__subscription *report; /* callback.c: the thread subscribed to the stream; NULL: none */
     struct acl__subscription *host_func;
-    struct acl__capture *capture; /* capture.c: the running capture; NULL: none */
+    struct acl__capture *capture; /* capture.c: the capture that is under way on the stream; NULL: none */
 };
 
 /* Find the stream of a handle; NULL stands for the current context's default stream. acl__stream_of is for queuing: the
@@ -303,7 +303,7 @@ typedef struct acl__listener_call {
 } acl__listener_call;
 enum { ACL__LISTENERS = 64 }; /* most that are called */
 aclError acl__listener_set(acl__listener **list, const char *name, acl__listener_call call);
-/* Copies the list's functions with their arguments, and returns their number. The lock is not held. */
+/* Copies the functions of a listener list with their arguments, and returns their number. The lock is not held. */
 size_t acl__listeners_copy(acl__listener *const *list, acl__listener_call copies[ACL__LISTENERS]);
 
 /* Calls the user's state callbacks for a new stream. The lock is not held. */
@@ -316,8 +316,8 @@ aclError acl__device_wait(int32_t device, int64_t timeout_ms);
 /* consumer.c: called for each stream before it is deleted, after the user's state callbacks. Frees the executors' state
  * of the stream. The lock is not held. */
 void acl__op_stream_ends(aclrtStream handle);
-/* consumer.c: lock and unlock the table of wrappers around a fork. The table's lock is taken before the runtime's
- * lock. */
+/* consumer.c: lock and unlock the table of wrappers of allocators around a fork. The table's lock is taken before the
+ * runtime's lock. */
 void acl__consumer_fork_lock(void);
 void acl__consumer_fork_unlock(void);
 
@@ -335,11 +335,11 @@ typedef struct acl__task_ops {
     aclError (*submit)(acl__stream *stream, acl__task *task);
     /* Ends the task: called once, after it was submitted or dropped. */
     void (*end)(acl__task *task);
-    /* Returns a copy of the task, which may be queued. NULL: out of memory, or this task cannot be repeated. The slot
-     * itself is NULL if no task of this kind can be repeated. */
+    /* Returns a copy of the task, which may be queued. NULL: out of memory, or this task cannot be repeated. The
+     * pointer `clone` is NULL if no task of this kind can be repeated. */
     acl__task *(*clone)(const acl__task *task);
     bool is_mark;       /* true: the task has no effect of its own, and a capture may leave it out */
-    const char *awaits; /* words for the thing that a held task waits for; NULL if such a task is never held */
+    const char *awaits; /* name of the thing that a held task waits for; NULL: such a task is never held */
 } acl__task_ops;
 
 struct acl__task {
@@ -356,16 +356,16 @@ aclError acl__queue(acl__stream *stream, acl__task *task);
  * never moves time beyond the next end of a stream's work. */
 void acl__ask(void);
 
-/* True if everything before the task that is being submitted has happened on the stream. */
+/* True if virtual time has reached the end of all work that the stream has given to the simulator. */
 bool acl__has_arrived(const acl__stream *stream);
-/* Submits all tasks that can be submitted, on all streams. */
+/* Submits the held tasks of all streams, as far as possible. */
 void acl__pump(void);
 /* Ends all held tasks of a stream. */
 void acl__queue_drop(acl__stream *stream);
-/* Notes a possible change and wakes the threads that wait for a change; acl__unlock calls this function. */
+/* After a possible change: submits held tasks that can go on, and wakes waiting threads. Called by acl__unlock. */
 void acl__changed(void);
 
-/* The end of a wait of the host, as a virtual time and as a real time. */
+/* The end of a wait of the host: a virtual time and a real time, whichever comes first. */
 typedef struct acl__deadline {
     uint64_t virtual_ns;
     struct timespec real;
@@ -407,11 +407,11 @@ aclError acl__engine_post(acl__job *job);
 /* Starts the runtime's own thread, because the program may now wait for the device without calling the runtime.
  * Afterwards time also passes while no call is made. */
 aclError acl__engine_need(void);
-/* Ends the thread; no job runs on it afterwards. The lock is not held. */
+/* Ends the runtime's own thread; no job runs on it afterwards. The lock is not held. */
 void acl__engine_stop(void);
-/* Forgets the thread in a child of fork, which does not have it. */
+/* Forgets the runtime's own thread in a child of fork, where that thread does not exist. */
 void acl__engine_forget(void);
-/* Tells the auditor that the host has seen the end of the stream's work. */
+/* Tells the auditor that the host now knows all work of the stream to be complete. */
 void acl__host_saw(acl__stream *stream);
 
 /* --- control.c --- */
@@ -429,18 +429,18 @@ struct acl__record {
     uint32_t references;
     bool submitted; /* the simulator has recorded it */
     bool dropped;   /* the stream was dropped before the recording was submitted */
-    /* event of aclrtCreateEvent: a stream that reaches a wait for the recording at reset_ns or later stops for ever */
+    /* true: the event was reset; a stream that reaches a wait for this recording at reset_ns or later stops for ever */
     bool is_reset;
-    uint64_t time_ns; /* virtual time at which the recording is complete; set once it is submitted */
+    uint64_t time_ns; /* virtual time at which the recording is complete; valid once `submitted` is true */
     uint64_t reset_ns;
-    uint64_t waits_begin_ns; /* latest virtual time at which a stream reaches its wait for the recording */
+    uint64_t waits_begin_ns; /* latest virtual time at which a stream begins to wait for this recording */
 };
 
 /* Queues a recording at the stream's end, for other streams to wait for. NULL: out of memory (error noted). The caller
  * releases the recording. */
 acl__record *acl__record_queue(acl__stream *stream, aclError *error);
 void acl__record_release(acl__record *record);
-/* Makes the stream wait for a recording. */
+/* Queues a wait: later work of the stream begins only after the recording is complete. */
 aclError acl__record_wait_queue(acl__stream *stream, acl__record *record);
 /* Makes the stream wait for a recording, from inside another task's submit. Returns ACL__HELD while the recording is
  * not submitted. */
@@ -456,21 +456,21 @@ typedef enum acl__range_kind {
     ACL__REGISTERED
 } acl__range_kind;
 
-/* A range of addresses in one of the runtime's sets. */
+/* A range of addresses: device memory, pinned host memory or registered host memory. */
 struct acl__range {
     weir__sim_range range; /* first member */
     acl__range_kind kind;
     int32_t device;
-    bool huge;        /* device memory: true if it counts as huge pages */
-    uint32_t open_to; /* mappings: one bit for each device, the last for the host; set by aclrtMemSetAccess */
+    bool huge;        /* device memory: true if it is accounted as huge pages */
+    uint32_t open_to; /* mapping: mask of granted access; bit i stands for device i, bit 31 for the host */
     uint64_t asked_bytes;
-    void *owner; /* used by the file that made the range */
+    void *owner; /* private to the source file that added the range */
 };
 
-/* Adds a range to a set. NULL: out of memory. */
+/* Adds an address range to a set, such as the set of all device memory. NULL: out of host memory. */
 acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t start, uint64_t size);
 void acl__range_remove(weir__sim_ranges *set, acl__range *range);
-/* Returns the member that contains an address, or NULL. */
+/* Returns the range of the set that contains an address, or NULL. */
 acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer);
 
 enum { ACL__HUGE_PAGE = 2 << 20, ACL__NORMAL_PAGE = 4096, ACL__HUGE_THRESHOLD = 1 << 20 };
@@ -508,10 +508,10 @@ typedef struct acl__worker {
     int32_t device;
     bool copies;
 } acl__worker;
-/* Sets the worker. Returns the previous worker, which the caller sets again afterwards. */
+/* Sets the worker (the device that works). Returns the previous worker, which the caller sets again afterwards. */
 acl__worker acl__work_by(acl__worker worker);
-/* For the auditor: true for the worker's own memory, memory that peer access or aclrtMemSetAccess opened to it, and
- * memory that belongs to no device. */
+/* For the auditor: true if the worker, the device that works, may touch the memory: its own, memory of no device, and
+ * memory that peer access or aclrtMemSetAccess opened to it. */
 bool acl__reaches(const weir_sim_access *access, char *detail, size_t size);
 
 /* --- virtual.c, mem_pool.c --- */
@@ -522,10 +522,10 @@ bool acl__virtual_is_reserved(const void *pointer);
 void acl__virtual_reset(int32_t device);
 /* Frees a pool's block by its address, for aclrtFree. Returns false if the address is in no pool. */
 bool acl__mem_pool_free_now(void *pointer, aclError *error);
-/* Finds the live block that contains an address. Returns false if there is none. */
+/* Finds the allocated block of a memory pool that contains an address. Returns false if there is none. */
 bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size);
-/* Called when a stream was synchronised, even if the result is an error: pools then return memory above their release
- * threshold. */
+/* Called when a stream was synchronised, even if the result is an error: pools then give memory above their release
+ * threshold back to the device. */
 void acl__mem_pool_synced(acl__stream *stream);
 /* Called when an event was recorded on a stream, or a stream was made to wait for the latest recording of an event. */
 void acl__mem_pool_recorded(const void *event, acl__stream *stream);
@@ -543,7 +543,7 @@ aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *str
 
 /* --- registry.c: allocators registered for streams --- */
 
-/* The five words of a description: the object that an aclrtAllocatorDesc points to begins with these words. */
+/* The members of an allocator description: the object that an aclrtAllocatorDesc points to begins with these words. */
 typedef struct acl__allocator {
     aclrtAllocator object;
     aclrtAllocatorAllocFunc alloc;
@@ -552,10 +552,10 @@ typedef struct acl__allocator {
     aclrtAllocatorGetAddrFromBlockFunc address;
 } acl__allocator;
 
-/* Copies the registration of a stream. Returns false if there is none. Does not take the runtime's lock. */
+/* Copies the allocator registered for a stream. Returns false if there is none. Does not take the runtime's lock. */
 bool acl__allocator_of(aclrtStream stream, acl__allocator *allocator);
 bool acl__allocator_is_registered(aclrtStream stream);
-/* Lock and unlock the table around a fork. */
+/* Lock and unlock the table of registered allocators around a fork. */
 void acl__registry_fork_lock(void);
 void acl__registry_fork_unlock(void);
 

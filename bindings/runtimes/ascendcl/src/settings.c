@@ -16,7 +16,7 @@ struct option {
 
 static int64_t process_options[OPTIONS]; /* the process's values, at first 0; a new context has no values of its own */
 
-/* The options of a context live as long as its slot; a new context in the slot has another generation. */
+/* Options of one context. The generation tells that context from a later one at the same address. */
 static struct context_options {
     const acl__context *context;
     uint32_t generation;
@@ -108,7 +108,7 @@ ACL_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
     return option_get(&options[opt], value, __func__);
 }
 
-/* --- time-outs of operators: the process has one --- */
+/* --- the time-out of operators, one for the whole process --- */
 
 enum {
     US_IN_MS = 1000,

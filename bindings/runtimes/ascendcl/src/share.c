@@ -34,7 +34,7 @@ ACL_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t dev
     return ACL_SUCCESS;
 }
 
-/* Sets if the current device may touch the peer's memory. */
+/* Sets whether the current device may touch the memory of the device `peer`. */
 static aclError set_peer(int32_t peer, bool enabled, const char *name)
 {
     ACL_HOLD_LOCK();
@@ -195,7 +195,7 @@ ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_
     return ACL_SUCCESS;
 }
 
-/* Gives the current context's device, the importer, access to the memory's device. */
+/* Gives the importer, which is the current context's device, access to the memory's device. */
 static void open_to_importer(uint64_t address)
 {
     const acl__context *context = acl__context_current();

@@ -34,7 +34,7 @@ void acl__stream_announce_created(acl__stream *stream)
     announce(stream, ACL_RT_STREAM_STATE_CREATE_POST);
 }
 
-/* Releases the lock while the callbacks run. */
+/* Calls the program's state callbacks; the lock is released meanwhile. */
 static void announce_end(acl__stream *stream)
 {
     acl__unlock();
@@ -141,7 +141,7 @@ void acl__streams_end_of(acl__context *context, bool force)
         if (stream->context == context && !stream->ending) {
             stream->ending = true;
             (void)stream_end(stream, force, true);
-            stream = acl__rt.first_stream; /* restart: the lock was released meanwhile */
+            stream = acl__rt.first_stream; /* start again: the list may have changed while the lock was released */
         } else {
             stream = stream->next;
         }
@@ -251,7 +251,7 @@ ACL_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
 
 /* --- failure --- */
 
-/* Breaks the simulator's stream, which drops its queued work, and replaces it by a fresh one. */
+/* Drops the queued work of a stream: breaks the simulator's stream behind it and puts a fresh one in its place. */
 void acl__stream_drop(acl__stream *stream)
 {
     weir_sim_stream *fresh = NULL;
@@ -367,7 +367,7 @@ aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms)
                     "stream %d was destroyed while it was waited for", id);
     }
     if (stream->aborts != aborts && stream->error == ACL_SUCCESS) {
-        /* the stream was aborted during the wait, and new work was queued since */
+        /* an abort during the wait is reported, even if new work was queued after it */
         stream->error = ACL_ERROR_RT_STREAM_ABORT;
     }
     return saw_end(stream);

@@ -25,7 +25,7 @@ struct aclDataBuffer {
 
 typedef struct acl__dataset_entry {
     aclDataBuffer *buffer; /* the caller's */
-    aclTensorDesc *desc;   /* the set's own copy; NULL: none */
+    aclTensorDesc *desc;   /* description that the data set owns; NULL: none */
 } acl__dataset_entry;
 
 struct aclmdlDataset {

@@ -36,7 +36,7 @@ struct physical {
     weir_vm_handle memory;
     aclrtMemLocation location;
     int32_t maker;
-    uint32_t references; /* the creation adds one, and each retain one; 0: the user has no valid handle any more */
+    uint32_t references; /* the creation and each retain add one; 0: the program's handle is no longer valid */
     uint32_t mappings;   /* number of addresses at which the memory is mapped */
     uint64_t shareable;  /* 0: not exported */
     bool open_to_all;    /* exported for every process */
@@ -156,8 +156,8 @@ ACL_EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
 
 typedef enum attribute_sides { NOWHERE = 0, ON_HOST = 1, ON_DEVICE = 2, ANYWHERE = 3 } attribute_sides;
 
-/* Returns the sides on which memory with the attribute can lie, and its granularity. NOWHERE: the attribute is not for
- * physical memory. */
+/* Returns if memory with the attribute can lie on the host, on a device or on both, and stores the granularity.
+ * NOWHERE: the attribute is not for physical memory. */
 static attribute_sides sides_of(aclrtMemAttr attribute, uint64_t *granularity)
 {
     *granularity = PAGE;
@@ -430,7 +430,7 @@ static aclError unmap(acl__range *range)
     p->mappings--;
     acl__range_remove(&acl__rt.device_memory, range);
     if (p->references == 0 && p->mappings == 0) {
-        (void)physical_end(p); /* on failure the memory is kept for end_orphans */
+        (void)physical_end(p); /* if this fails, end_orphans tries again later */
     }
     return ACL_SUCCESS;
 }
@@ -457,7 +457,7 @@ ACL_EXPORT aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHand
     return ACL_SUCCESS;
 }
 
-/* Returns the bit of a location in `open_to`; 0 if the location is neither a device nor the host with the id 0. */
+/* Returns a location's bit in the access mask `open_to`; 0 if it is neither a device nor the host with the id 0. */
 static uint32_t access_bit(aclrtMemLocation of)
 {
     const uint32_t host = 1u << 31;
@@ -643,14 +643,14 @@ static void unmap_all_in(const struct reservation *r)
     }
 }
 
-/* True if the reset of a device destroys the memory: the memory is the device's, or was made while the device was
- * current. */
+/* True if the reset of `device` destroys the physical memory: it lies on that device, or it is host memory that was
+ * made while that device was current. */
 static bool goes_with(const struct physical *p, int32_t device)
 {
     return is_on_device(p) ? (int32_t)p->location.id == device : p->maker == device;
 }
 
-/* Removes all mappings of memory that no user may use any more. */
+/* Removes all mappings of physical memory that the program can no longer use. */
 static void unmap_all_of(const struct physical *p)
 {
     for (weir__sim_range *at = weir__sim_ranges_first(&acl__rt.device_memory); at != NULL && p->mappings > 0;) {
@@ -658,7 +658,7 @@ static void unmap_all_of(const struct physical *p)
         const bool last = p->mappings == 1;
         at = weir__sim_ranges_next(at);
         if (range->kind == ACL__MAPPED && range->owner == p && (unmap(range) != ACL_SUCCESS || last)) {
-            return; /* the last unmap may have freed p */
+            return; /* the last unmapping may have freed *p */
         }
     }
 }

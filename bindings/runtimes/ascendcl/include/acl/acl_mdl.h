@@ -69,7 +69,7 @@ ACL_FUNC_VISIBILITY aclDataType aclmdlGetOutputDataType(const aclmdlDesc *modelD
 ACL_FUNC_VISIBILITY aclFormat aclmdlGetInputFormat(const aclmdlDesc *modelDesc, size_t index);
 ACL_FUNC_VISIBILITY aclFormat aclmdlGetOutputFormat(const aclmdlDesc *modelDesc, size_t index);
 
-/* ---- Data sets: buffers in the order of the inputs or outputs; a set never owns them ---- */
+/* ---- Data sets: lists of a model's input or output buffers, in order; the caller owns the buffers ---- */
 
 ACL_FUNC_VISIBILITY aclmdlDataset *aclmdlCreateDataset(void);
 ACL_FUNC_VISIBILITY aclError aclmdlDestroyDataset(const aclmdlDataset *dataset);

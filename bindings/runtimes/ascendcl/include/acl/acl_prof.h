@@ -86,7 +86,7 @@ ACL_FUNC_VISIBILITY aclprofStepInfo *aclprofCreateStepInfo(void);
 ACL_FUNC_VISIBILITY void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo);
 ACL_FUNC_VISIBILITY aclError aclprofGetStepTimestamp(aclprofStepInfo *stepInfo, aclprofStepTag tag, aclrtStream stream);
 
-/* ---- Stamps: marks and ranges with a text ---- */
+/* ---- Stamps: profiling marks and ranges, each with a message ---- */
 
 ACL_FUNC_VISIBILITY void *aclprofCreateStamp(void);
 ACL_FUNC_VISIBILITY void aclprofDestroyStamp(void *stamp);

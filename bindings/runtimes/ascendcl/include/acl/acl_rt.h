@@ -321,7 +321,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void *ptr, void **pbase, si
 #define ACL_HOST_REG_READONLY 0x8UL
 #define ACL_HOST_REG_PINNED 0x10000000UL
 
-typedef enum { /* other values than the flags of aclrtHostRegisterV2 */
+typedef enum { /* not the values of the flags of aclrtHostRegisterV2 */
                ACL_HOST_REGISTER_MAPPED = 0,
                ACL_HOST_REGISTER_IOMEMORY = 0x04,
                ACL_HOST_REGISTER_READONLY = 0x08

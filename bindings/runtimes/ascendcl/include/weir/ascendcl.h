@@ -30,7 +30,7 @@ typedef struct weir_ascendcl_range {
 typedef struct weir_ascendcl_kernel {
     size_t struct_size;
     uint64_t duration_ns;              /* time that the kernel takes on its stream */
-    const char *tag;                   /* for findings; copied; NULL = none */
+    const char *tag;                   /* name of the kernel in the auditor's findings; copied; NULL = none */
     const weir_ascendcl_range *ranges; /* copied; the auditor judges only the memory that these ranges name */
     size_t range_count;
     /* Called once virtual time reaches the kernel's end, in the thread that moves time to this end. It may read and
@@ -54,13 +54,13 @@ ACL_FUNC_VISIBILITY aclError weir_ascendcl_launch(aclrtStream stream, const weir
 /* A launch of a kernel that the program loaded (aclrtBinaryLoadFromFile and its relatives). */
 typedef struct weir_ascendcl_loaded_kernel {
     size_t struct_size;
-    const char *name; /* as in aclrtBinaryGetFunction; "" for a function found by its entry */
-    uint64_t entry;   /* as in aclrtBinaryGetFunctionByEntry; 0 for a function found by its name */
+    const char *name; /* name given to aclrtBinaryGetFunction; "" for a function found by its entry */
+    uint64_t entry;   /* entry given to aclrtBinaryGetFunctionByEntry; 0 for a function found by its name */
     uint32_t blocks;
     aclrtStream stream;
     const void *arguments; /* the launch's arguments, each at a multiple of 8 bytes; valid during the hook's call */
     size_t arguments_size;
-    weir_ascendcl_range *ranges; /* room for the hook to write ranges to */
+    weir_ascendcl_range *ranges; /* array of the runtime, to which the hook may write the kernel's ranges */
     size_t range_room;
 } weir_ascendcl_loaded_kernel;
 

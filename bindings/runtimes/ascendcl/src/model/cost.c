@@ -18,7 +18,7 @@
 #define VECTOR_OPS_PER_NS 8192.0
 #define BYTES_PER_NS 1200.0
 #define START_NS 5000.0
-#define CEILING 9007199254740992.0 /* 2^53: the sum of two of these still fits 64 bits */
+#define CEILING 9007199254740992.0 /* 2^53; the sum of two such values fits 64 bits */
 
 static uint64_t whole(double value)
 {
@@ -74,7 +74,6 @@ static double elements(const acl__shape *s)
     return (double)acl__shape_elements(s);
 }
 
-/* Counts the multiply-adds of the matrix unit. */
 static double count_macs(const acl__network *n, const acl__layer *l, const acl__shape *shapes, double parameters)
 {
     const acl__shape *in = &shapes[acl__layer_bottom(n, l, 0)], *out = &shapes[acl__layer_top(n, l, 0)];
@@ -97,7 +96,7 @@ static double count_macs(const acl__network *n, const acl__layer *l, const acl__
     case ACL__LAYER_SDPA: {
         const acl__shape *keys =
             l->top_count == 3 ? &shapes[acl__layer_top(n, l, 1)] : &shapes[acl__layer_bottom(n, l, 1)];
-        /* attention: the multiply-adds of the scores, and those of their product with the values */
+        /* attention: multiply-adds of the scores, and of the product of the scores and the values */
         return elements(in) * (double)keys->h + elements(out) * (double)keys->h;
     }
     default:

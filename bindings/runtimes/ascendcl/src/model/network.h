@@ -110,8 +110,8 @@ typedef struct acl__layer {
     const char *name;
     acl__layer_kind kind;
     uint32_t line;
-    /* `bottom` is an index in network->links, `param` in network->params, `top` in the blobs in the order of the
-     * file. */
+    /* Indices of a layer's first entries: `bottom` (inputs) and `top` (outputs) in network->links, `param` in
+     * network->params. */
     uint32_t bottom, bottom_count;
     uint32_t top, top_count;
     uint32_t param, param_count;
@@ -120,7 +120,7 @@ typedef struct acl__layer {
 typedef struct acl__blob {
     const char *name;
     uint32_t producer;  /* number of the layer that makes the blob */
-    uint32_t consumers; /* number of bottoms that name this blob; 0 = an output of the network */
+    uint32_t consumers; /* number of layer inputs that name this blob; 0 = an output of the network */
     acl__shape hint;    /* the shape given in the file (parameter 30); rank 0 = none */
 } acl__blob;
 
@@ -130,7 +130,7 @@ typedef struct acl__network {
     uint32_t layer_count;
     acl__blob *blobs;
     uint32_t blob_count;
-    uint32_t *links; /* blobs named by bottoms and tops */
+    uint32_t *links; /* the input and output blobs of all layers, by number */
     uint32_t link_count;
     acl__param *params;
     uint32_t param_count;
@@ -168,7 +168,7 @@ static inline uint32_t acl__layer_top(const acl__network *network, const acl__la
 {
     return network->links[layer->top + i];
 }
-/* Return a parameter of a layer. The int form truncates towards zero and clamps to 2^53 either way. */
+/* Return a parameter of a layer. The int form truncates towards zero and clamps to the range from -2^53 to 2^53. */
 int64_t acl__layer_int(const acl__network *network, const acl__layer *layer, int32_t id, int64_t fallback);
 double acl__layer_float(const acl__network *network, const acl__layer *layer, int32_t id, double fallback);
 /* Returns an array's values and stores their number. Returns NULL if the layer has no array of that id. */
@@ -187,14 +187,14 @@ bool acl__shape_equal(const acl__shape *a, const acl__shape *b);
  * the shapes do not fit the network. */
 weir_status acl__network_shapes(const acl__network *network, const acl__shape *inputs, acl__shape *shapes,
                                 acl__model_error *error);
-/* Returns the shape of the bordered copy that a padded convolution makes of its input; rank 0 if it makes none. */
+/* Returns the shape of the padded copy that a convolution makes of its input; rank 0 if it makes none. */
 acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *layer, const acl__shape *in);
 
 /* --- plan.c --- */
 
 typedef enum acl__storage_kind {
     ACL__STORAGE_INPUT,    /* the caller's input buffer; never written */
-    ACL__STORAGE_INTERNAL, /* produced by its first layer, freed after its last */
+    ACL__STORAGE_INTERNAL, /* memory of the execution, from the first layer that writes it to the last that uses it */
     ACL__STORAGE_OUTPUT,   /* the caller's output buffer */
 } acl__storage_kind;
 
@@ -202,20 +202,20 @@ typedef enum acl__storage_kind {
 typedef struct acl__storage {
     acl__storage_kind kind;
     uint32_t index; /* index of the input or the output */
-    uint32_t born;  /* the first layer that writes it */
-    uint32_t last;  /* the last layer that touches it, not before `born` */
+    uint32_t born;  /* the first layer that writes this memory */
+    uint32_t last;  /* the last layer that reads or writes this memory */
 } acl__storage;
 
 typedef struct acl__plan {
     uint32_t *storage_of; /* [blob_count] */
     acl__storage *storages;
     uint32_t storage_count;
-    /* gone[gone_first[l] .. gone_first[l + 1]) are the internal storages whose last layer is l. */
+    /* Memory to free after layer l: the storages gone[i] for gone_first[l] <= i < gone_first[l + 1]. */
     uint32_t *gone;
     uint32_t *gone_first;
 } acl__plan;
 
-/* Creates the plan of a network. NULL: out of memory. */
+/* Plans the memory of a network's blobs. NULL: out of memory. */
 acl__plan *acl__plan_create(const acl__network *network);
 void acl__plan_free(acl__plan *plan);
 

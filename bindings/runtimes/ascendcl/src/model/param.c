@@ -39,11 +39,11 @@ struct reader {
     uint32_t link_room, param_room, value_room;
     size_t text_used, text_room;
     uint32_t layer_goal, blob_goal;
-    uint32_t *slots; /* hash table of blobs by name: blob + 1; 0: empty */
+    uint32_t *slots; /* hash table of blobs by name: the blob's number plus 1; 0: empty */
     uint32_t slot_mask;
 };
 
-/* Records the first failure. Always returns false. */
+/* Records an error, unless there is one already. Always returns false. */
 __attribute__((format(printf, 3, 4))) static bool fail(struct reader *r, weir_status status, const char *format, ...)
 {
     if (r->status != WEIR_OK) {

@@ -15,7 +15,7 @@
 struct planner {
     const acl__network *network;
     acl__plan *plan;
-    uint32_t *pending; /* [storage]: uses still to come, outputs of the network included */
+    uint32_t *pending; /* [storage]: number of reads still to come, by layers or by the caller */
 };
 
 static uint32_t new_storage(struct planner *p, acl__storage_kind kind, uint32_t index, uint32_t layer)
@@ -32,7 +32,7 @@ static void place_blob(struct planner *p, uint32_t blob, uint32_t storage)
     p->pending[storage] += uses > 0 ? uses : 1;
 }
 
-/* Returns the first input's memory if the layer may share it; UINT32_MAX otherwise. */
+/* Returns the storage of the layer's first input if the output may share it; UINT32_MAX otherwise. */
 static uint32_t shared_storage(const struct planner *p, const acl__layer *layer)
 {
     acl__layer_class class = acl__layer_class_of(layer->kind);

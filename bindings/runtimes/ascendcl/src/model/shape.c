@@ -144,7 +144,7 @@ static bool same_padding(struct window w)
     return w.before == SAME_UPPER || w.before == SAME_LOWER;
 }
 
-/* Replaces a padding that keeps the size by the padding before and after. */
+/* Computes the padding before and after the input, if the file only says that padding keeps the size. */
 static struct window resolve(struct window w, int64_t size)
 {
     if (same_padding(w)) {
@@ -209,7 +209,7 @@ static weir_status convolution(const struct place *p)
         return wrong(p, "the kernel is larger than its input of %llu x %llu", (unsigned long long)s->w,
                      (unsigned long long)s->h);
     }
-    /* The bordered copy must stay inside the bounds too: check it as if it were the output. */
+    /* The padded copy of the input must stay inside the bounds too: check it as if it were the output. */
     acl__shape wide = acl__layer_bordered(p->network, p->layer, s);
     weir_status status = give(p, 0, 3, (int64_t)wide.w, (int64_t)wide.h, 1, (int64_t)wide.c);
     return status == WEIR_OK ? give(p, 0, 3, w, h, 1, channels) : status;
@@ -426,7 +426,7 @@ static weir_status tile(const struct place *p)
     if (count > s.rank) {
         return wrong(p, "%u repetitions for rank %u", (unsigned)count, (unsigned)s.rank);
     }
-    for (uint32_t i = 0; i < count; i++) { /* the last repetition is the innermost axis */
+    for (uint32_t i = 0; i < count; i++) { /* the last repetition count is that of the innermost axis */
         double times = repeats[count - 1 - i];
         if (times < 1 || times > (double)ACL__MAX_DIMENSION) {
             return wrong(p, "a repetition of %g", times);
@@ -438,7 +438,7 @@ static weir_status tile(const struct place *p)
 
 static weir_status permute(const struct place *p)
 {
-    /* For each order, the input's dimension that becomes w, h and c of the output. Order 0 changes nothing. */
+    /* For each order of a permutation, the input's dimensions that become w, h and c of the output. */
     static const char orders3[6][4] = {"whc", "hwc", "wch", "cwh", "hcw", "chw"};
     const acl__shape *s = in(p, 0);
     int64_t order = param(p, 0, 0);
@@ -531,7 +531,7 @@ static weir_status sdpa(const struct place *p)
     return give(p, 0, 3, (int64_t)v->w, (int64_t)q->h, 1, (int64_t)q->c);
 }
 
-/* The output has the greatest possible number of boxes: the real number is known only after the computation. */
+/* The shape has the greatest possible number of boxes: the real number is known only after the computation. */
 static weir_status yolo(const struct place *p)
 {
     int64_t boxes = 0, per_cell = param(p, 1, 5);
@@ -599,7 +599,7 @@ static weir_status layer_shapes(const struct place *p)
     default:
         break;
     }
-    s = in(p, 0); /* all other layers keep the shape */
+    s = in(p, 0); /* the output of every other layer has the shape of the input */
     for (uint32_t i = 0; i < p->layer->top_count; i++) {
         weir_status status = give_shape(p, i, s);
         if (status != WEIR_OK) {
