@@ -55,7 +55,7 @@ static void must_weir(weir_status status, const char *what)
 }
 #define MUST_WEIR(call) must_weir(call, #call)
 
-/* --- the two wrong allocators --- */
+/* --- the two allocators that are wrong on purpose --- */
 
 struct piece {
     struct piece *next;
@@ -66,7 +66,7 @@ struct piece {
 struct wrong_allocator {
     pthread_mutex_t lock;
     struct piece *free;
-    bool gives_back; /* returns freed memory to the device at once */
+    bool gives_back; /* freed memory goes back to the device at once */
 };
 
 static void *wrong_alloc(aclrtAllocator allocator, size_t size)
@@ -178,7 +178,7 @@ static void *serve(void *ctx)
         for (int i = 0; i < SIZES; i++) {
             const int which = (i + (s->counts ? 0 : SIZES / 2)) % SIZES;
             infer(s, sizes[which][0], sizes[which][1]);
-            if (i % 4 == 3) { /* wait for the results from time to time */
+            if (i % 4 == 3) { /* waits for the results of four inferences */
                 MUST(aclrtSynchronizeStream(s->stream));
             }
         }
@@ -213,7 +213,7 @@ static void plug_in(struct setting *set, mode m, const struct server *servers)
         MUST_WEIR(weir_acl_device_create(NULL, &set->device));
         config.device = set->device;
         config.strategy = weir_caching_strategy();
-        /* one stream waits for the other: that costs less than memory for the peaks of both streams */
+        /* A stream waits for memory that the other one frees: that costs less than memory for the peaks of both. */
         config.growth = WEIR_GROWTH_WAIT_FIRST;
         config.flags = m == WEIR_VM ? WEIR_POOL_VIRTUAL_MEMORY : 0;
         MUST_WEIR(weir_pool_create(&config, &set->pool));

@@ -239,7 +239,7 @@ void *__wrap_weir_heap_alloc_long_lived(weir_heap *heap, size_t size, size_t ali
 
 void *__wrap_weir_heap_realloc(weir_heap *heap, void *block, size_t size)
 {
-    /* If the realloc fails, the block is no longer counted: no program of this folder continues after a failure. */
+    /* If the realloc fails, the block stays live uncounted. That does no harm: the programs of this folder then end. */
     const bool long_lived = note_free(block);
     outside_in_weir++;
     void *moved = __real_weir_heap_realloc(heap, block, size);
@@ -281,14 +281,14 @@ uint64_t meter_cpu_ns(void)
 
 /* --- one side, in its process --- */
 
-/* The results of the counted round of one side. The side's process writes them to the pipe, followed by the digests of
- * its inferences. */
+/* Results of one side (the engine with its own allocator, or with weir) in its counted round. The side's process writes
+ * them to the pipe, followed by a digest of the outputs of each inference. */
 struct report {
     struct meter_counts ready; /* after open */
-    struct meter_counts round; /* counts over open and the first round */
+    struct meter_counts round; /* requests from before open to the end of the first round */
     weir_heap_stats heap;
     uint64_t resident_before; /* resident bytes of the process before open */
-    uint64_t resident_peak;   /* peak of the resident bytes since then */
+    uint64_t resident_peak;   /* highest resident bytes of the process since it began */
 };
 
 /* Returns the value of a line of /proc/self/status in bytes, without malloc; 0 if there is no such line. */
@@ -407,8 +407,8 @@ static bool count_round(const struct meter_engine *engine, enum meter_side side,
     return done;
 }
 
-/* The process of one side. Runs a counted round, then one timed round for each byte that arrives in the pipe `from`.
- * Returns at the end of file. */
+/* Runs in the process of one side (own allocator or weir): a counted round, then one timed round for each byte that it
+ * reads from the pipe `from`. Returns at the end of file. */
 static int serve(const struct meter_engine *engine, enum meter_side side, const char *record, int from, int to)
 {
     struct report report = {0};
@@ -463,7 +463,7 @@ static bool side_start(const struct meter_engine *engine, enum meter_side which,
     if (side->process == 0) {
         (void)close(down[1]);
         (void)close(up[0]);
-        /* closes the inherited ends: while they are open, the first side gets no end of file */
+        /* closes the first side's pipe ends, inherited by fork: while they are open, that side gets no end of file */
         if (which == METER_WEIR) {
             (void)close(sides[METER_OWN].to);
             (void)close(sides[METER_OWN].from);
@@ -510,7 +510,7 @@ static bool both_run(struct side sides[2], size_t steps, size_t rounds)
     }
     for (size_t round = 0; round < rounds; round++) {
         for (size_t i = 0; i < 2; i++) {
-            struct side *side = &sides[(round + i) % 2]; /* the sides take turns in going first */
+            struct side *side = &sides[(round + i) % 2]; /* the sides alternate in running first */
             if (!side_time(side, &side->times[round])) {
                 return false;
             }
@@ -664,9 +664,9 @@ static int run_both(const struct meter_engine *engine, const struct meter_option
 
 /* Figures of a side alone. */
 struct alone {
-    uint64_t resident[3]; /* bytes: before open, the peak, after the last round */
+    uint64_t resident[3]; /* resident bytes: before open, at the peak, after the last round */
     uint64_t faults[3];   /* page faults: before open, after the first round, after the last round */
-    uint64_t digest;      /* of all outputs of the first round */
+    uint64_t digest;      /* digest of all outputs of the first round */
     double *times;        /* nanoseconds of the timed rounds */
 };
 

@@ -32,10 +32,10 @@ extern "C" {
 
 enum meter_side { METER_OWN, METER_WEIR };
 
-/* The functions that a program gives the meter. A function that fails prints the reason on standard error, and the
- * meter then ends the run of that side. */
+/* The engine under measurement, as callbacks. A callback that fails prints the reason on standard error, and the meter
+ * then ends the run with that allocator (enum meter_side). */
 struct meter_engine {
-    const char *name; /* for the table: engine, version, graph */
+    const char *name; /* heading of the table: engine, version, graph */
     size_t steps;     /* inferences in a round; the shape of each depends on its number only */
     void *ctx;
     /* Makes the engine ready to run, weights included. With METER_WEIR it also creates the heap. */
@@ -68,8 +68,8 @@ int meter_options_take(char **arguments, struct meter_options *options);
 /* Returns the lines of --help for these options. */
 const char *meter_options_help(void);
 
-/* Runs both sides, or one alone, prints the table and returns an exit status: 0, or 1 if outputs differ, blocks were
- * left or a side failed. */
+/* Measures the engine with its own allocator and with weir, or with one of them; prints the table. Returns an exit
+ * status: 0, or 1 if outputs differ, blocks were left or a run failed. */
 int meter_run(const struct meter_engine *engine, const struct meter_options *options);
 
 /* Parses the options of a program without further options, and runs the engine. Returns the exit status: that of
@@ -82,9 +82,9 @@ uint64_t meter_digest(uint64_t digest, const void *bytes, size_t size);
 /* Returns the processor time of this process, all threads, in nanoseconds. */
 uint64_t meter_cpu_ns(void);
 
-/* --- counting, for programs that do it themselves (tests) --- */
+/* --- counting, for programs that do not use meter_run (tests) --- */
 
-/* The requests to one source of blocks. */
+/* Counters of requests to one kind of memory: weir's heap, or the malloc family. */
 struct meter_flow {
     uint64_t requests;
     uint64_t bytes;          /* as requested */

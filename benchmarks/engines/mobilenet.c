@@ -206,7 +206,7 @@ enum xnn_status mobilenet_runtime(const struct mobilenet *net, size_t batch, siz
             builder.status = xnn_status_out_of_memory;
         }
     }
-    (void)xnn_delete_subgraph(builder.graph); /* a runtime does not need the graph */
+    (void)xnn_delete_subgraph(builder.graph); /* the runtime, once created, does not need its graph */
     return builder.status;
 }
 

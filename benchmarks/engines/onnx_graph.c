@@ -296,7 +296,7 @@ static struct name transpose(struct graph *graph, struct name a, const int64_t p
     return out;
 }
 
-/* Gives a value the name of an output. */
+/* Makes a value available under the name `output`, through an Identity node. */
 static void name_output(struct graph *graph, struct name value, const char *output)
 {
     struct node made = node(graph, "Identity", output, value.text, NULL);
@@ -429,7 +429,7 @@ static struct name feed_forward(struct graph *graph, struct name x, int64_t hidd
     return linear(graph, gelu(graph, linear(graph, x, hidden, 4 * hidden)), 4 * hidden, hidden);
 }
 
-/* Looks up rows of a table by the integers in `which`. */
+/* Adds an embedding: a table of random weights with `rows` rows, looked up by the integers in `which`. */
 static struct name embed(struct graph *graph, struct name which, int64_t rows, int64_t hidden)
 {
     return apply2(graph, "Gather", weight(graph, (struct shape){2, {rows, hidden}}, 3), which);
@@ -479,7 +479,7 @@ bool onnx_bert(uint64_t seed, struct onnx_model *model)
     return finish(&graph, "bert", model);
 }
 
-/* Appends the new entries to a layer's past. The result is also an output of the graph. */
+/* Appends new keys or values of a layer to its cache from earlier steps. The result is also an output of the graph. */
 static struct name grow_cache(struct graph *graph, struct name fresh_part, const char *what, int layer)
 {
     char stem[32];

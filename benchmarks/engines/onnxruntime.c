@@ -45,7 +45,7 @@ struct program {
     OrtAllocator *tensors; /* allocator of the session: its arena, or weir */
     weir_heap *heap;
     weir_onnxruntime *binding;
-    /* onnx_gpt: the state that one step leaves for the next. */
+    /* onnx_gpt: keys and values of each layer, which one step leaves for the next. */
     OrtValue *cache[2 * ONNX_GPT_LAYERS];
     size_t cached;
 };
@@ -156,7 +156,7 @@ static weir_heap *the_heap(void *ctx)
 
 /* --- inferences --- */
 
-/* Returns a random number below `below` that depends on `place` only. */
+/* Returns a random number below `below`, the same in each run: a hash of `place`. */
 static uint64_t random_below(uint64_t place, uint64_t below)
 {
     uint64_t bits = place * UINT64_C(0x9E3779B97F4A7C15) + UINT64_C(0x5DEECE66D);

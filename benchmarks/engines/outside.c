@@ -97,14 +97,14 @@ static void find(const char *name, void *function)
     }
 }
 
-/* Finds the functions of `next` in the first call of this function, before a second thread exists. */
+/* Looks up a preloaded malloc, in the first call, which comes before a second thread exists. */
 static void find_next(void)
 {
     static bool begun;
     if (begun) {
         return;
     }
-    begun = true; /* a request of dlsym itself goes to glibc */
+    begun = true; /* dlsym's own calls of malloc then go to glibc */
     find("malloc", &next.malloc);
     find("calloc", &next.calloc);
     find("realloc", &next.realloc);
@@ -141,7 +141,7 @@ void *malloc(size_t size)
 void *calloc(size_t count, size_t size)
 {
     find_next();
-    note(count * size); /* an overflowing request fails below */
+    note(count * size); /* if count * size overflows, calloc fails */
     return next.calloc(count, size);
 }
 

@@ -10,7 +10,7 @@
 #include "engines/meter.h"
 
 void outside_start(void);
-/* Returns the requests by weir for its bookkeeping, or all other requests. */
+/* Returns the counts of malloc requests: those of weir for its bookkeeping, or all other ones. */
 struct meter_flow outside_read(bool by_weir);
 void outside_stop(void);
 

@@ -78,7 +78,7 @@ uint64_t digest_of(uint64_t digest, const torch::Tensor &tensor)
 
 struct workload {
     virtual ~workload() = default;
-    virtual uint64_t step(size_t step) = 0; /* returns the digest of all outputs */
+    virtual uint64_t step(size_t step) = 0; /* returns the digest of the step's outputs */
 };
 
 struct inference : workload {
@@ -118,7 +118,7 @@ struct threads : inference {
         std::vector<std::thread> started;
         for (size_t i = 0; i < THREADS; i++) {
             started.emplace_back([&, i] {
-                torch::set_num_threads(1); /* OpenMP keeps the number for each thread */
+                torch::set_num_threads(1); /* a setting of the calling thread */
                 for (size_t j = 0; j < IMAGES; j++) {
                     const uint64_t one = infer(THREADS * IMAGES * step + IMAGES * i + j + i);
                     digests[i] = meter_digest(digests[i], &one, sizeof(one));
@@ -140,7 +140,7 @@ struct decoding : workload {
     struct layer {
         nn::LayerNorm before{nn::LayerNormOptions({WIDTH})}, between{nn::LayerNormOptions({WIDTH})};
         nn::Linear attention{WIDTH, 3 * WIDTH}, out{WIDTH, WIDTH}, up{WIDTH, 4 * WIDTH}, down{4 * WIDTH, WIDTH};
-        torch::Tensor keys, values; /* of the session: heads, tokens, elements */
+        torch::Tensor keys, values; /* cached keys and values: [head][token][element] */
     };
 
     nn::Embedding words{WORDS, WIDTH};
@@ -282,7 +282,7 @@ int run(const entry &entry, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    for (const entry &entry : entries) { /* its name may be the first argument or the last */
+    for (const entry &entry : entries) { /* the workload's name may be the first or the last argument */
         if (argc > 1 && std::strcmp(argv[1], entry.name) == 0) {
             return run(entry, argc - 1, argv + 1);
         }

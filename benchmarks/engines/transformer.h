@@ -45,7 +45,7 @@ struct transformer_session {
     ggml_backend_buffer_type_t type;
     ggml_backend_buffer_t buffer;
     struct ggml_tensor *k[TRANSFORMER_LAYERS], *v[TRANSFORMER_LAYERS];
-    ggml_gallocr_t scratch; /* for intermediate tensors; grows if a graph needs more */
+    ggml_gallocr_t scratch; /* buffer for intermediate tensors; grows if a graph needs more */
     int length, used;       /* capacity and use of the cache, in tokens */
 };
 

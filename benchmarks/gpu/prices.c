@@ -102,7 +102,7 @@ static void measure_events(CUstream stream, CUstream other, weir_sim_costs *cost
         TIMED(times[WEIR_CALL_EVENT_CREATE], weir_device_event_create(device, &event));
         TIMED(times[WEIR_CALL_EVENT_RECORD], weir_device_event_record(device, event, stream));
         TIMED(times[WEIR_CALL_STREAM_WAIT_EVENT], weir_device_stream_wait_event(device, other, event));
-        must(weir_device_stream_sync(device, other)); /* the calls below find idle streams */
+        must(weir_device_stream_sync(device, other)); /* finishes the wait, so that the next calls find idle streams */
         TIMED(times[WEIR_CALL_STREAM_SYNC], weir_device_stream_sync(device, stream));
         TIMED(times[WEIR_CALL_EVENT_QUERY], weir_device_event_query(device, event, &complete));
         TIMED(times[WEIR_CALL_EVENT_SYNC], weir_device_event_sync(device, event));

@@ -51,7 +51,7 @@ struct run {
     CUmemPool async_pool;
     CUstream native[most_streams];
     weir_stream *stream[most_streams];
-    CUevent event; /* used for waits that a use implies */
+    CUevent event; /* for waits of one stream for another */
     CUevent *objects;
     struct block *blocks;
     uint64_t calls;    /* driver calls that this file made to serve memory */
@@ -281,7 +281,7 @@ static void play_event(struct run *run, const struct trace_event *event)
         trim(run);
         break;
     default:
-        break; /* a replay plays neither marks nor records of the recorded allocator's own memory */
+        break; /* marks and the recorded allocator's own memory are not replayed */
     }
 }
 
@@ -431,7 +431,7 @@ static void print_row(enum kind kind, const struct row *row)
     (void)putchar('\n');
 }
 
-/* Returns false if the trace has one stream and the prediction is off by more than a granule. */
+/* Prints how far off the predicted peak is. Returns false if it is off by more than a granule on a single stream. */
 static bool print_comparison(const struct trace *trace, enum kind kind, const struct row *row, uint64_t granule)
 {
     const uint64_t off =

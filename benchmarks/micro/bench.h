@@ -25,8 +25,8 @@ extern "C" {
 /* --- rows --- */
 
 enum bench_kind {
-    BENCH_EMPTY,     /* no allocator: the cost of the loop */
-    BENCH_POOL,      /* a strategy behind weir's pool, over a null device */
+    BENCH_EMPTY,     /* no allocator: measures the loop alone */
+    BENCH_POOL,      /* weir's pool with the row's strategy, over a device that costs nothing */
     BENCH_HEAP,      /* weir's heap of ordinary memory */
     BENCH_HOST,      /* weir's pool of pinned host memory; its memory may be unpinned where the process may not pin */
     BENCH_TLSF,      /* tlsf.h, without a lock: for one thread */

@@ -16,7 +16,7 @@
 /* A range. Ranges tile their region and are linked by address.
  * A free range is in the tree; by_size has its address and size. */
 struct piece {
-    /* must be the first member, because a token is the address of the piece; in use while the piece is taken */
+    /* first member: the token of a taken range is the address of this record; in use while the range is taken */
     weir_record record;
     weir__tree_node by_size;
     struct piece *previous;
@@ -27,7 +27,7 @@ struct piece {
 struct model {
     struct size_tree free;
     struct piece *first;  /* lowest range of the region that was added last */
-    struct piece *unused; /* linked by next: records live until fini */
+    struct piece *unused; /* records for reuse, linked by `next`; freed by fini */
 };
 
 static size_t state_size(const void *config)
@@ -51,7 +51,6 @@ static void free_list(struct piece *piece)
     }
 }
 
-/* Frees the ranges of the one region. */
 static void fini(void *state)
 {
     struct model *model = state;
@@ -128,7 +127,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     return WEIR_OK;
 }
 
-/* Merges the next range by address into `piece`; neither is in the tree. */
+/* Merges the next higher range into `piece`; neither may be in the tree of free ranges. */
 static void absorb_next(struct model *model, struct piece *piece)
 {
     struct piece *next = piece->next;

@@ -33,7 +33,7 @@ void *alloc_nothing(host_contender *self, std::uint64_t)
 
 void free_nothing(host_contender *, void *, std::uint64_t) {}
 
-/* Row number of the empty loop: one past the last contender. */
+/* Number of the row that measures the empty loop: one past the last allocator. */
 constexpr int empty_loop = HOST_CONTENDERS;
 
 host_contender shared;
@@ -47,7 +47,7 @@ void open_shared(int which)
         shared.pool = nullptr;
         shared.heap = nullptr;
     } else {
-        (void)host_contender_open(&shared, which, &why); /* cannot fail: it was opened before */
+        (void)host_contender_open(&shared, which, &why); /* cannot fail: a trial opened this allocator before */
     }
 }
 

@@ -97,7 +97,7 @@ struct holder {
     uint64_t pad;
     uint64_t most;
     uint64_t calls;
-    uint64_t idle[64]; /* power_of_two: kept blocks of size 2^n */
+    uint64_t idle[64]; /* for power_of_two: number of cached blocks of 2^n bytes */
     uint64_t taken;
 };
 
@@ -190,7 +190,7 @@ struct block {
     uint64_t size;
 };
 
-/* Plays a mixture. Returns the peak live bytes. */
+/* Allocates and frees blocks of the sizes of a mixture. Returns the peak live bytes. */
 static uint64_t play(struct holder *holder, const struct mixture *mixture)
 {
     struct block *blocks = malloc(MOST_BLOCKS * sizeof(*blocks));

@@ -29,7 +29,7 @@ enum {
 };
 extern const char *const host_contender_names[HOST_CONTENDERS];
 
-/* An open contender. Any thread may call alloc and free; alloc never returns NULL. */
+/* An open allocator of the comparison. Any thread may call alloc and free; alloc never returns NULL. */
 struct host_contender {
     void *(*alloc)(struct host_contender *self, uint64_t size);
     void (*free)(struct host_contender *self, void *block, uint64_t size);
@@ -38,7 +38,7 @@ struct host_contender {
     struct malloc_functions functions;
 };
 
-/* Opens a contender. If it does not exist on this machine, returns false with the reason in *why. */
+/* Opens an allocator of the comparison. If this machine lacks it, returns false with the reason in *why. */
 bool host_contender_open(struct host_contender *contender, int which, const char **why);
 void host_contender_close(struct host_contender *contender);
 /* Returns the engine's table; NULL if the engine was not built. */

@@ -125,7 +125,7 @@ struct any_session {
 std::string cell_of_sessions;
 std::map<const bench_row *, std::unique_ptr<any_session>> sessions;
 
-/* Returns the session of this cell and row. If the kept sessions belong to another cell, ends them first. */
+/* Returns the allocator kept open for this benchmark (cell) and row. Those of another benchmark are closed first. */
 template <class kind, class... rest> kind &session_of(const std::string &cell, const bench_row &row, rest... more)
 {
     if (cell != cell_of_sessions) {
@@ -185,7 +185,7 @@ template <class row> struct play_session : any_session {
     ~play_session() override
     {
         for (std::size_t i = 0; i < blocks.size(); i++) {
-            if (live[i]) { /* each batch ends with the live slots that it began with */
+            if (live[i]) { /* as at the start: a batch leaves the same slots live */
                 own.free(0, blocks[i]);
             }
         }
@@ -236,7 +236,7 @@ void play(benchmark::State &state, const std::string &cell, const bench_row &r, 
 
 /* --- threads --- */
 
-/* Allocates 64 blocks and frees every second one, as pair512 does. */
+/* Allocates 64 blocks and frees every second one, as the workload pair512 does. */
 template <class row> std::vector<typename row::block> lay_out(row &own, std::size_t stream)
 {
     std::vector<typename row::block> blocks(BENCH_BLOCKS);

@@ -68,7 +68,7 @@ static void print_speeds(struct speed *speeds, size_t count)
 {
     (void)printf("%-10s %-8s %14s %14s %14s\n", "strategy", "auditor", "Mevents/s wall", "Mevents/s cpu",
                  "ns/event cpu");
-    /* `speeds` has `figures` adjacent entries for each strategy: without the auditor, then with the auditor. */
+    /* Each strategy has `figures` adjacent entries in `speeds`: without the auditor, then with it. */
     for (size_t i = 0; i < count; i += figures) {
         double processor[figures];
         for (size_t j = 0; j < figures; j++) {

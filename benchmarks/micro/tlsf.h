@@ -49,8 +49,8 @@ struct tlsf_record {
 struct tlsf {
     struct tlsf_record *records;
     uint32_t record_room;
-    uint32_t records_used; /* number of records that were ever used, from the first on */
-    uint32_t unused;       /* list of returned records; 0: empty */
+    uint32_t records_used; /* records 0 to records_used - 1 have been in use */
+    uint32_t unused;       /* list of records free for reuse; 0: empty */
     uint64_t summary;      /* a bit for each word of `bins` that is not zero */
     uint64_t bins[TLSF_WORDS];
 };
@@ -84,14 +84,14 @@ static inline void tlsf_take(struct tlsf *tlsf, uint32_t range)
     records[before].bin_next = after;
     records[after].bin_previous = before;
     records[range].free = 0;
-    /* Clears the bit of the bin if the bin is now empty: then both neighbours are the head of its list. The code avoids
-     * branches, because the processor would often mispredict them. */
+    /* Clears the bit of the bin (size class) if its list is now empty: then the removed range had the list's head on
+     * both sides. The code avoids branches, because the processor would often mispredict them. */
     const uint64_t word = tlsf->bins[bin / 64] & ~((uint64_t)(before == after) << (bin % 64));
     tlsf->bins[bin / 64] = word;
     tlsf->summary &= ~((uint64_t)(word == 0) << (bin / 64));
 }
 
-/* Returns an unused record; 0 if all records are in use. */
+/* Returns the index of a free range record; 0 if all records are in use. */
 static inline uint32_t tlsf_record_new(struct tlsf *tlsf)
 {
     const uint32_t record = tlsf->unused;
@@ -139,8 +139,8 @@ static inline void tlsf_close(struct tlsf *tlsf)
     tlsf->records = NULL;
 }
 
-/* Searches the request's own bin for a free range that holds the request, at TLSF_LOOKS + 1 ranges at most. Returns 0
- * if there is none among them. */
+/* Searches the free list of the request's own size class (bin) for a range that is large enough, but looks at no more
+ * than TLSF_LOOKS + 1 ranges. Returns 0 if it finds none. */
 static inline uint32_t tlsf_search_own_bin(const struct tlsf *tlsf, uint32_t bin, uint32_t granules)
 {
     const struct tlsf_record *records = tlsf->records;
@@ -154,8 +154,8 @@ static inline uint32_t tlsf_search_own_bin(const struct tlsf *tlsf, uint32_t bin
     return 0;
 }
 
-/* Returns the first range of the lowest non-empty bin above `bin`, 0 if there is none. Such a range holds every size of
- * `bin`. */
+/* Returns the first free range of the lowest non-empty bin (size class) above `bin`; 0 if there is none. Each such
+ * range is large enough for any request of `bin`. */
 static inline uint32_t tlsf_search_above(const struct tlsf *tlsf, uint32_t bin)
 {
     uint32_t word = bin / 64;

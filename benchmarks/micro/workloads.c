@@ -97,8 +97,8 @@ static void write_mix(struct writer *writer, const struct mix *mix, uint64_t ran
     writer->workload->batch_pairs = mix->steps % 1000 == 0 ? 1000 : mix->steps;
 }
 
-/* Phases of small and of large blocks in turn. A phase fills `live` slots, replaces a random block `steps` times, and
- * frees all blocks. */
+/* Writes phases of small and of large blocks in turn. A phase allocates `live` blocks, replaces a random one `steps`
+ * times, and frees all of them. */
 static void write_phases(struct writer *writer, uint32_t steps, uint64_t random)
 {
     static const struct phase {
@@ -130,16 +130,16 @@ enum {
     width = 1024,
     element_bytes = 2,
     heads = 16,
-    kept_tokens = 16, /* tokens of a block of keys and values */
-    kept_steps = 32,  /* such a block lives for fewer steps */
+    kept_tokens = 16, /* tokens in one block of the KV cache */
+    kept_steps = 32,  /* a block of the KV cache lives for fewer steps */
     least_tokens = 256,
     most_tokens = 4096,
     walk_tokens = 64,
     kept_blocks = layers * kept_steps,
 };
 
-/* Slot numbers of the blocks of a step. The numbers below kept_blocks are slots for blocks of keys and values: a ring
- * of slots for each layer. */
+/* Slots for the blocks of a step: each slot names one live block. The slots below kept_blocks are for blocks of the KV
+ * cache: a ring of slots for each layer. */
 enum {
     RESIDUAL = kept_blocks,
     NEXT,
@@ -196,7 +196,7 @@ static uint32_t walk(uint32_t tokens, uint64_t *random)
 
 static void write_infer(struct writer *writer, uint64_t random)
 {
-    uint32_t ends[kept_blocks] = {0}; /* the step before which the block is freed; 0: empty slot */
+    uint32_t ends[kept_blocks] = {0}; /* for each slot: the step before which its block is freed; 0: no block */
     uint32_t tokens = 1024;
     for (uint32_t step = 1; step <= infer_steps; step++) {
         for (uint32_t slot = 0; slot < kept_blocks; slot++) {
@@ -228,8 +228,8 @@ static void write_infer(struct writer *writer, uint64_t random)
 
 /* --- workloads by name --- */
 
-/* A workload is made by write_pair if `pair_bytes` is set, by write_mix if `mix.live` is set, by write_phases if
- * `phase_steps` is set, else by write_infer. */
+/* The parameters of the named workloads. `pair_bytes` selects write_pair, `mix.live` write_mix, `phase_steps`
+ * write_phases; a plan without them is for write_infer. */
 static const struct plan {
     const char *name;
     uint32_t pair_bytes;
@@ -268,7 +268,7 @@ static const struct plan *plan_of(const char *name)
     return NULL;
 }
 
-/* Sets peak_bytes. Returns false without memory. */
+/* Computes peak_bytes, the highest sum of live bytes. Returns false without memory. */
 static bool find_peak(struct workload *workload)
 {
     uint32_t *sizes = calloc(workload->slots, sizeof(*sizes));

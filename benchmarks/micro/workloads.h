@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-/* An operation: allocates `size` bytes into the empty slot or, with size 0, frees the block in the slot. */
+/* An operation: allocates `size` bytes as block number `slot` or, with size 0, frees the block of that number. */
 struct workload_op {
     uint32_t slot;
     uint32_t size;
@@ -65,8 +65,8 @@ struct workload_user {
 bool workload_make(const char *name, uint64_t seed, struct workload *workload);
 void workload_free(struct workload *workload);
 
-/* Runs ops[from..to). `blocks` has one entry for each slot: its live block, or NULL. If a request is refused, stops and
- * returns false. */
+/* Runs the operations ops[from..to). blocks[slot] is the live block of that number, or NULL. Returns false at the first
+ * request that is refused. */
 bool workload_play(const struct workload *workload, size_t from, size_t to, void **blocks,
                    const struct workload_user *user);
 /* Frees the remaining blocks. */

@@ -13,7 +13,7 @@ struct acl_device {
 enum { ACL_DEVICES_MOST = 64 };
 
 struct acl_devices {
-    struct acl_device devices[ACL_DEVICES_MOST]; /* by the number that aclrtSetDevice takes */
+    struct acl_device devices[ACL_DEVICES_MOST]; /* the index is the device number for aclrtSetDevice */
     size_t count;
     char why[512]; /* the reason why the devices could not be read; "" if they were */
 };

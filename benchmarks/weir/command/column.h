@@ -19,7 +19,7 @@ struct column {
     bool failed; /* zlib has no memory */
     size_t filled;
     unsigned char numbers[16384];
-    unsigned char packed[12288]; /* a multiple of 3, so that only the last part needs padding */
+    unsigned char packed[12288]; /* multiple of 3: base64 pads only the last buffer, which may be partly filled */
 };
 
 /* Begins a script element with the ID `name`. */
@@ -30,7 +30,7 @@ static inline uint64_t column_signed(int64_t value)
 {
     return value < 0 ? -(uint64_t)value * 2 - 1 : (uint64_t)value * 2;
 }
-/* Ends the element. Returns false without host memory. */
+/* Ends the script element that column_begin began. Returns false without host memory. */
 bool column_end(struct column *column);
 
 #endif

@@ -29,8 +29,8 @@ static bool wants_model(const struct settings *settings)
     return false;
 }
 
-/* Returns the bytes that the model adds to a request: from --pad, from the strategy's name, from the recording, or 0.
- * */
+/* Returns the bytes that the pytorch model adds to a request. The strategy's name decides, then --pad, then the
+ * recording. */
 static uint64_t pad_for(const struct settings *settings, const struct replay_strategy *strategy,
                         const struct comparison *comparison)
 {

@@ -25,8 +25,8 @@ static void step_up(char *path)
     slash[slash == path ? 1 : 0] = '\0';
 }
 
-/* Returns the absolute path of `way`, relative to the executable's folder. The kernel reports the executable's path
- * without links, so ".." can be resolved in the text. */
+/* Returns the absolute path of `way`, a path relative to the executable's folder. The kernel reports the executable's
+ * path without symbolic links, so ".." can be resolved in the text. */
 static char *from_executable(const char *way)
 {
     char path[PATH_MAX];

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_bool refused; /* values are made on several threads */
+static atomic_bool refused; /* an allocation of jansson failed; atomic, because several threads make values */
 
 static void *watched_malloc(size_t size)
 {

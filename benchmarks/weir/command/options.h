@@ -29,7 +29,7 @@ enum { most_options = 32 }; /* the most rows that a table may have, its end row 
 struct subcommand {
     const char *name;
     const char *head;     /* start of the help, before the options */
-    void (*middle)(void); /* prints more of the head; may be NULL */
+    void (*middle)(void); /* prints a generated part of the help after `head`; may be NULL */
     const char *tail;     /* end of the help, behind the options */
     bool stops;           /* parsing stops at the first argument that is not an option */
 };

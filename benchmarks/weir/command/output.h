@@ -15,7 +15,7 @@
 /* The prices of device calls, from which simulated times follow. */
 struct price_source {
     const char *file; /* the price table, or NULL: all prices are assumed */
-    size_t assumed;   /* prices that are not in the file */
+    size_t assumed;   /* number of prices that the file lacks */
 };
 
 /* The results of one trace, or of one device of a trace, with each strategy. */
@@ -26,12 +26,12 @@ struct comparison {
     size_t result_count;
     uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
-    struct sweep sweep;              /* has no rows if no sweep was requested */
-    struct host_replay host;         /* has no results if host allocators were not requested */
+    struct sweep sweep;              /* empty if no sweep was requested */
+    struct host_replay host;         /* empty if host allocators were not requested */
     bool timing;                     /* wall and processor times are wanted */
     struct recorded_oom refused;     /* the request on which the recorded program ran out of memory */
-    bool implied;                    /* the capacity is that of `refused` */
-    uint64_t *enough;                /* [result_count] bytes that would have served `refused` too; 0 = none */
+    bool implied;                    /* the replay used refused.capacity, because no capacity was given */
+    uint64_t *enough;                /* [result_count] capacity with which the strategy serves `refused`; 0 = none */
 };
 
 /* True if the output must name the device: the file uses several devices, or its only device is not device 0. */
@@ -48,9 +48,9 @@ const char *output_verdict(const struct comparison *comparison, const struct rep
  * malloc; NULL without host memory. */
 char *output_oom(const struct replay_oom *oom);
 
-/* The row of the recorded allocator (output_recorded.c). */
+/* --- output of the recorded allocator's figures (output_recorded.c) --- */
 
-/* Prints below the heading that the trace has no history, and why the figures of the recorded row may be wrong. */
+/* Prints below the heading that a snapshot has no history, and why figures of the recorded allocator may be wrong. */
 void output_recorded_notes(FILE *out, const struct comparison *comparison);
 /* Prints the recorded row of the table. */
 void output_recorded_row(FILE *out, const struct replay_result *result);

@@ -211,7 +211,7 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     return object;
 }
 
-/* Members of a point that was not replayed are null. */
+/* Returns one memory limit of a sweep, with its results, as JSON. Results are null if the limit was not replayed. */
 static json_t *point_json(const struct sweep_point *point)
 {
     json_t *object = json_object();

@@ -79,8 +79,8 @@ struct block_row {
 
 struct size_class {
     uint64_t size;     /* bytes */
-    uint64_t capacity; /* capacity of the latest written row of the class */
-    uint64_t address;  /* address of the latest placed row of the class */
+    uint64_t capacity; /* capacity last written for a block of this class */
+    uint64_t address;  /* address last written for a block of this class */
 };
 
 struct block_rows {
@@ -147,8 +147,8 @@ static bool find_rows(struct block_rows *rows, const struct trace *trace)
     return done;
 }
 
-/* The columns of the page. Each column begins with the ID "TRACE.NAME" or "TRACE.RESULT.NAME". The comment of a write_
- * function gives the numbers of its column; `report.html` reads them in the same order. */
+/* Writes the columns of the report page, each a script element with the ID "TRACE.NAME" or "TRACE.RESULT.NAME". The
+ * comment of a write_ function lists the numbers in its column; `report.html` reads them in the same order. */
 struct columns {
     FILE *out;
     size_t trace;
@@ -192,8 +192,8 @@ static uint64_t kind_of_event(const struct trace_event *event)
     }
 }
 
-/* Column events: the number of rows; the number of rows of blocks from before the window; then runs of events of one
- * kind, as 4 * length + kind. Events of other devices have kind 0. */
+/* Column "events" of the report page: the number of blocks; the number of those from before the window; then, for each
+ * run of events of one kind, 4 * length + kind. Events of other devices have kind 0. */
 static void write_events(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
 {
     uint64_t kind = 0;
@@ -222,7 +222,7 @@ static void write_events(struct columns *columns, const struct trace *trace, con
     end_column(columns);
 }
 
-/* Column freed: for each event that frees, the distance in rows from the block's row back to the latest row. */
+/* Column "freed" of the report page: per freed block, the number of blocks that began between it and its free. */
 static void write_freed(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
 {
     size_t present = rows->prior;
@@ -239,8 +239,8 @@ static void write_freed(struct columns *columns, const struct trace *trace, cons
     end_column(columns);
 }
 
-/* Columns sizes: the number of classes, then the bytes of each. sort: for each row 0 if the row opens a class, else the
- * number of its class + 1. stream and tag: for each row the stream; the number of the tag + 1, or 0. */
+/* Columns of the report page. "sizes": the number of size classes, then the bytes of each. "sort": per block 0 if it is
+ * the first of its class, else the class number + 1. "stream", "tag": per block its stream; its tag + 1, or 0. */
 static void write_rows(struct columns *columns, const struct trace *trace, const struct block_rows *rows)
 {
     begin_trace_column(columns, "sizes");
@@ -331,8 +331,7 @@ static bool write_regions(struct columns *columns, const struct replay_result *r
     return true;
 }
 
-/* Returns the address of a block as the page knows it: 0 if the block was not placed, or if the address does not fit an
- * int64_t. */
+/* Returns the address that the report page shows for a block; 0 if it has none, or none that fits an int64_t. */
 static uint64_t shown_address(const struct replay_place *place)
 {
     return place->address > INT64_MAX ? 0 : place->address;
@@ -394,9 +393,9 @@ static void write_capacities(struct columns *columns, const struct trace *trace,
     end_column(columns);
 }
 
-/* Column address: the unit; then for each row 0 if the block was not placed, else 1 + a signed difference in units: the
- * block's address minus the address of the latest placed row of its class (first placed row of a class: minus the
- * address of the row placed before). */
+/* Column "address" of the report page: the unit; then per block 0 if it was not placed, else 1 + a signed difference in
+ * units: the block's address minus the address last written for a block of its class. The first placed block of a class
+ * is compared with the block written before it. */
 static void write_places(struct columns *columns, const struct trace *trace, const struct replay_result *result,
                          struct block_rows *rows)
 {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the row of a strategy. Adds a row for a new strategy. */
+/* Returns the row of a strategy, which is added if it is new; NULL if the table is full. */
 static struct summary_row *row_of(struct summary *summary, const char *strategy, bool simulated)
 {
     for (size_t i = 0; i < summary->row_count; i++) {

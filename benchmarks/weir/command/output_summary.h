@@ -7,12 +7,12 @@
 
 #include "output.h"
 
-/* 16 strategies and the recorded row. */
+/* Room for 16 strategies and the recorded allocator. */
 enum { summary_most_rows = 17 };
 
 struct summary_row {
     const char *strategy;
-    size_t traces; /* comparisons that have this row */
+    size_t traces; /* number of comparisons that include this strategy */
     /* comparisons in which this strategy did not run out of memory; the ratios below cover only these */
     size_t complete;
     double logarithms;
@@ -32,7 +32,7 @@ struct summary {
 
 void summary_add(struct summary *summary, const struct comparison *comparison);
 
-/* Adds the rows of `more`, the summary of comparisons that are printed after those of `summary`. */
+/* Adds the figures of `more`, which covers comparisons that are printed later, to those of `summary`. */
 void summary_merge(struct summary *summary, const struct summary *more);
 
 /* Prints the table if there were two comparisons or more. */

@@ -209,7 +209,7 @@ static void print_sweep_row(FILE *out, const struct sweep *sweep, const struct s
     print_bar(out, sweep, row);
 }
 
-/* Prints remarks on results that the bar of a sweep row does not show clearly. */
+/* Prints hazards of a strategy in a sweep, and a failure above the first memory limit that served the whole trace. */
 static void print_sweep_remarks(FILE *out, const struct sweep *sweep, const struct sweep_row *row)
 {
     char factor[FACTOR_TEXT];

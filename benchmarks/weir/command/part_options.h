@@ -10,7 +10,7 @@ enum { part_most_streams = 64 };
 struct part_options {
     const char *subcommand;
     uint64_t device;            /* TRACE_NO_INDEX: all */
-    struct trace_filter filter; /* its list of streams is `streams` below */
+    struct trace_filter filter; /* filter.streams points to the array `streams` below */
     uint32_t streams[part_most_streams];
 };
 

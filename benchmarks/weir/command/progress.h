@@ -23,7 +23,7 @@ struct progress_source {
     const char *strategy;
 };
 
-/* Begins at trace 0 of `count`. There is no line with `quiet`, and none if standard error is no terminal. */
+/* Starts at the first of `count` traces. Prints nothing with `quiet`, or if standard error is no terminal. */
 void progress_start(struct progress *progress, size_t count, bool quiet);
 
 /* Shows the share of the replay that is done, 0 to 1. Serves as the callback `progress` of struct jobs and struct

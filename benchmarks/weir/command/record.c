@@ -192,7 +192,7 @@ static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
         Elf64_Phdr part;
         if (fseek(file, (long)(head->e_phoff + (uint64_t)i * head->e_phentsize), SEEK_SET) != 0 ||
             fread(&part, sizeof(part), 1, file) != 1 || part.p_type == PT_INTERP) {
-            return NULL; /* if the file is unreadable, execvp reports the error */
+            return NULL; /* dynamically linked; or unreadable, which execvp reports */
         }
     }
     return "is statically linked: nothing can be put between it and its allocator";
@@ -464,7 +464,7 @@ static int remove_numbered(const char *output, unsigned number)
     return EXIT_DONE;
 }
 
-/* Joins the command line to one line, for #src. */
+/* Writes the recorded command as one line, for the trace's #src line. */
 static void join(char *text, size_t size, char **arguments)
 {
     size_t length = (size_t)snprintf(text, size, "weir record --");

@@ -42,16 +42,16 @@ struct target {
     bool begun;
 };
 
-/* The state of one recorded process. */
+/* A recorded process, from its start or an exec to its end: an image of channel.h. */
 struct image {
     bool open;
     char source[600];
-    weir__number_map streams; /* handle, or device + 1 for default streams -> number + 1 */
-    weir__number_map threads; /* thread id of the event -> number + 1 */
+    weir__number_map streams; /* stream handle, or device + 1 for a default stream -> number in the trace + 1 */
+    weir__number_map threads; /* thread number in the channel -> number in the trace + 1 */
     struct target *host;
-    struct target *device; /* may equal `host`; with COLLECT_AUTO the first event of a device creates this target */
+    struct target *device; /* trace of device memory; may equal `host`; COLLECT_AUTO creates it at its first event */
     int failure;           /* errno of a file that could not be created */
-    struct target *kept;   /* at the end: `host` or `device`, whichever is kept; NULL if it has no events */
+    struct target *kept;   /* at the end: the trace that stays, `host` or `device`; NULL if that has no events */
     struct collected result;
 };
 
@@ -63,15 +63,15 @@ struct collector {
     char source[512];
     uint64_t start_ns;
     uint64_t next;     /* ticket of the next event */
-    uint64_t stuck_ns; /* time since which the collector waits for ticket `next`; 0 = it does not wait */
-    uint64_t lost;     /* tickets that were never published */
+    uint64_t stuck_ns; /* since when the reader waits for event `next`, reserved but not yet written; 0 = no wait */
+    uint64_t lost;     /* events that a process reserved in the channel and never wrote */
     struct image *images;
     unsigned image_count;
     unsigned files; /* number of file names in use */
 };
 
 enum { most_images = 9999 };
-/* how long the collector waits for a process that has taken a ticket and does not publish it */
+/* how long the reader waits for a process that has reserved an event in the channel and does not write it */
 static const uint64_t patience_ns = UINT64_C(3000000000);
 
 /* --- files --- */
@@ -170,7 +170,7 @@ static void target_close(struct target *target)
     weir__record_text_fini(&target->text);
 }
 
-/* Empties the file and starts the trace again, after exec. */
+/* most device memory that the run took, by the driver's count of free memory */
 static void begin_anew(struct target *target, const struct image *image, uint64_t least)
 {
     if (target != NULL) {
@@ -185,7 +185,7 @@ static void begin_anew(struct target *target, const struct image *image, uint64_
 
 /* --- events --- */
 
-/* Returns a number for the key, from 0 in the order of appearance. Without host memory for a new key returns 0. */
+/* Returns the number of a stream or thread, counted from 0 in the order of first use; 0 without host memory. */
 static uint32_t number_of(weir__number_map *numbers, uint64_t key)
 {
     uint64_t number = weir__number_map_get(numbers, key);
@@ -214,7 +214,7 @@ static uint64_t block_name(const struct channel_slot *event, uint64_t address)
     return event->device == channel_host ? address : address ^ UINT64_C(1) << 63;
 }
 
-/* Converts a slot of the channel to an event of core's recorder. */
+/* Converts an event of the shared ring buffer to an event of core's recorder. */
 static weir__record_entry entry_of(struct image *image, const struct channel_slot *event, uint64_t start_ns)
 {
     weir__record_entry entry = {.kind = event->kind,
@@ -257,7 +257,7 @@ static bool trace_path(char *path, size_t size, const char *first, unsigned numb
     return length > 0 && (size_t)length < size;
 }
 
-/* Opens the file of an image: PATH, or PATH.2, ... */
+/* Opens the trace file of a process: the path of the options, or PATH.2, PATH.3, ... for further processes. */
 static void open_image(struct collector *collector, struct image *image)
 {
     const struct collect_options *options = &collector->options;
@@ -278,7 +278,7 @@ static void open_image(struct collector *collector, struct image *image)
     begin_anew(target, image, options->least_bytes);
 }
 
-/* Returns the target of an event; NULL if the event is not recorded or its file cannot be created. */
+/* Returns the trace file for an event; NULL if such events are not recorded or the file cannot be created. */
 static struct target *target_of(struct collector *collector, struct image *image, const struct channel_slot *event)
 {
     if (!image->open) {
@@ -299,7 +299,7 @@ static struct target *target_of(struct collector *collector, struct image *image
     return image->device;
 }
 
-/* Starts an image. If only the program is recorded, the new image replaces the previous one. */
+/* Begins the traces of a process, at its start or after an exec. If only one process is recorded, empties its files. */
 static void take_image(struct collector *collector, struct image *image, const struct channel_slot *event)
 {
     const uint64_t least = collector->options.least_bytes;
@@ -352,11 +352,11 @@ static void take(struct collector *collector, const struct channel_slot *event)
 static void flush(struct target *target)
 {
     if (target != NULL) {
-        (void)weir__record_text_flush(&target->text); /* a failure is reported at the end */
+        (void)weir__record_text_flush(&target->text); /* a write error stays in target->failure */
     }
 }
 
-/* True if the collector stops waiting for ticket `next`, which is not yet published, and counts it as lost. */
+/* True if the reader gives up waiting for event `next`, which a process reserved but has not written: it is lost. */
 static bool is_given_up(struct collector *collector, uint64_t image_first, uint64_t tail, bool ended)
 {
     if (collector->next < image_first || (ended && collector->next < tail)) {
@@ -385,8 +385,8 @@ size_t collector_drain(struct collector *collector, bool ended)
     size_t count = 0;
     for (;;) {
         struct channel_slot *slot = &from->slots[collector->next % channel_slots];
-        /* image_first is read before the slot: if the slot then shows a ticket below image_first as unpublished, no
-         * process will publish it. */
+        /* Reads image_first (number of the first event since the latest exec) before the slot: an event with a lower
+         * number that is still unwritten afterwards is never written. */
         const uint64_t image_first = atomic_load_explicit(&from->image_first, memory_order_acquire);
         const uint64_t tail = atomic_load_explicit(&from->tail, memory_order_relaxed);
         if (atomic_load_explicit(&slot->turn, memory_order_acquire) == collector->next + 1) {
@@ -435,7 +435,7 @@ static bool make_channel(struct collector *collector)
     return true;
 }
 
-/* Frees a target. A file that was neither finished nor kept has no events, and is removed. */
+/* Frees the state of a trace file. A file that was neither renamed nor kept has no events, and is removed. */
 static void free_target(struct target *target)
 {
     if (target != NULL && target->file.target != NULL) {
@@ -522,7 +522,7 @@ const char *collector_channel_path(const struct collector *collector)
     return collector->channel_path;
 }
 
-/* Completes the text of a target. Removes a file without events. */
+/* Writes the end of a trace and closes its file. A file without events is removed. */
 static void finish(struct target *target, struct collected *result)
 {
     result->lost += target->text.lost;
@@ -537,8 +537,8 @@ static void finish(struct target *target, struct collected *result)
     }
 }
 
-/* Chooses between the files of host and device: the device's file if it has allocations. Drops the other file and
- * returns the target that is kept. */
+/* Chooses between the traces of host and of device memory: the device's trace if it has allocations. Drops the other
+ * file and returns the trace that is kept. */
 static struct target *choose(const struct image *image, struct collected *result)
 {
     if (image->host == NULL || image->device == NULL || image->host == image->device) {
@@ -589,7 +589,7 @@ static void place(const struct collector *collector, struct target *kept, const 
     } else if (failure != 0) {
         say(total, "%s: %s; the trace ends there", path, strerror(failure));
     }
-    out_file_leave(&kept->file); /* keeps the temporary file if the file was neither finished nor dropped */
+    out_file_leave(&kept->file); /* a file that was neither renamed nor removed keeps its temporary name */
 }
 
 /* Renames the traces to their final names. A process opened its file at its first event, but the traces are numbered in

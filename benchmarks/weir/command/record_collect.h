@@ -21,7 +21,7 @@ struct collect_options {
     const char *path;
     const char *source; /* the #src line */
     enum collect_what what;
-    uint64_t least_bytes; /* smaller host blocks are left out */
+    uint64_t least_bytes; /* host blocks smaller than this are not recorded */
     bool children;        /* write a trace for each process, not only for the program */
 };
 
@@ -43,15 +43,15 @@ struct collected {
     uint64_t lost;
     bool device;        /* with COLLECT_AUTO: the trace has the device's events, not the host's */
     unsigned traces;    /* number of traces that hold events */
-    unsigned images;    /* number of images that joined the channel; 0: the program never loaded the library */
-    unsigned bypassed;  /* number of images that call a malloc of their own instead of the library's malloc */
+    unsigned images;    /* processes, counted again after exec, that loaded the library and joined the channel */
+    unsigned bypassed;  /* joined processes that call a malloc of their own instead of the recording library's malloc */
     int failure;        /* errno of a failed write, or 0 */
     char problem[1024]; /* message of the first failure, with the path of the trace; "" if there was none */
 };
 
-/* Completes the traces after the last drain and renames them to their final names.
- * A trace without events is removed, and the next trace takes its name. Calls `each` for every complete trace. *total
- * has the sums over all traces, and the highest peak. Frees the collector. */
+/* Ends the recording, after the last collector_drain: completes the traces and renames them to their final names. A
+ * trace without events is removed, and the next trace takes its name. Calls `each` for every complete trace. *total
+ * gets the sums over all traces, and the highest peak. Frees the collector. */
 void collector_close(struct collector *collector,
                      void (*each)(void *ctx, const char *path, const struct collected *one), void *ctx,
                      struct collected *total);

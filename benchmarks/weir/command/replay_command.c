@@ -36,8 +36,8 @@ struct trace_job {
     bool failed;
     bool hazards;
     char *error;                    /* message of a failed job; NULL without host memory */
-    FILE *out;                      /* the stream for all output but JSON; writes into `text` */
-    char *text;                     /* a newline stands before each table */
+    FILE *out;                      /* memory stream for all output but JSON; its buffer is `text` */
+    char *text;                     /* tables to print, each after a newline */
     size_t size;                    /* length of `text` */
     json_t *json;                   /* array of objects */
     struct comparisons comparisons; /* with --report */
@@ -174,7 +174,7 @@ static void print_text(struct all *all, const struct trace_job *job)
     all->printed_text = true;
 }
 
-/* Moves the comparisons of a job to those of all jobs. */
+/* Moves the comparisons of one job into all->comparisons. Returns false without host memory. */
 static bool keep_comparisons(struct all *all, struct trace_job *job)
 {
     bool done = true;
@@ -354,7 +354,7 @@ static int run(const struct settings *settings, char **paths, size_t count, cons
         return complain("replay", false, "%s: cannot be written: %s", settings->report, strerror(errno));
     }
     const int status = run_all(settings, paths, count, command, &report);
-    out_file_drop(&report); /* no effect if the file is finished */
+    out_file_drop(&report); /* removes an unfinished report */
     return status;
 }
 

@@ -398,7 +398,7 @@ static int check_settings(const struct settings *settings)
     return EXIT_DONE;
 }
 
-/* Reads the price table that the environment names, if it names one. */
+/* Reads the price table that the environment variable WEIR_SIM_PRICES names, if it is set. */
 static int read_prices(struct settings *settings)
 {
     const char *path = getenv("WEIR_SIM_PRICES");

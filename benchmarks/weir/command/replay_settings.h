@@ -14,7 +14,7 @@ struct settings {
     size_t strategy_count;
     struct replay_options replay;
     struct price_source prices;
-    int pad; /* -1: the padding that the recording shows */
+    int pad; /* bytes added to each request; -1: as many as the recording shows */
     struct part_options part;
     bool sweeps;
     struct sweep_range sweep;
@@ -26,8 +26,8 @@ struct settings {
     bool quiet;
 };
 
-/* Reads the options up to `optind`, and the prices that the environment names. Returns EXIT_DONE, EXIT_USAGE after a
- * message, or -1 after --help. */
+/* Reads the options up to `optind`, and the price table that WEIR_SIM_PRICES names. Returns EXIT_DONE, EXIT_USAGE after
+ * a message, or -1 after --help. */
 int settings_read(struct settings *settings, int argc, char **argv);
 void settings_free(struct settings *settings);
 

@@ -195,7 +195,7 @@ static void print_devices(const weir_topology *t)
     }
 }
 
-/* Returns the node of an ACL device; WEIR_NODE_NONE if there is none, or if the machine does not show the device. */
+/* Returns the NUMA node of an ACL device; WEIR_NODE_NONE if the machine does not show the device or its node. */
 static int32_t acl_node(const weir_topology *t, const struct acl_device *device, bool *is_shown)
 {
     int32_t node = WEIR_NODE_NONE;

@@ -18,7 +18,7 @@
 #include "segments.h"
 
 struct model {
-    /* must be the first member: most functions of the table take the state as struct segments */
+    /* first member: the functions of segments.h that the strategy's table names take the state as a struct segments */
     struct segments segments;
     uint64_t most_slack; /* the largest difference so far between the size of a region and the size of its request */
 };
@@ -62,7 +62,7 @@ static bool serves(const struct segment_block *block, weir_tick limit, uint64_t 
     return block->segment->hint == size && block->tick <= limit && (block->node.address & (align - 1)) == 0;
 }
 
-/* A region of the request's size is in [size, size + most_slack]. */
+/* A region that was added for a request of this size is larger by at most most_slack, which bounds the search. */
 static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *range)
 {
     struct model *model = state;
@@ -78,7 +78,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
     return WEIR_OK;
 }
 
-/* A region belongs to the lane into which its block is freed. */
+/* A block is a whole region: its free moves the region to `lane`, the free regions of one stream. */
 static void free_range(void *state, void *token, weir_lane lane, weir_tick tick)
 {
     struct segment_block *block = token;

@@ -23,16 +23,16 @@
 #define GRANULE SEGMENT_GRANULE
 #define SMALL_BYTES MODEL_PYTORCH_SMALL_BYTES
 #define MIB (UINT64_C(1) << 20)
-#define LARGE_SEGMENT_BYTES (20 * MIB) /* for rounded sizes below SHARED_BYTES */
+#define LARGE_SEGMENT_BYTES (20 * MIB) /* segment size for a request above SMALL_BYTES and below SHARED_BYTES */
 #define SHARED_BYTES (10 * MIB)        /* a request of this size or more gets a segment of its size */
 #define SEGMENT_STEP_BYTES (2 * MIB)
-#define KEPT_REST_BYTES MIB /* the largest rest that the large pool does not split off */
+#define KEPT_REST_BYTES MIB /* large pool: a free part of at most this size stays with its block */
 #define LARGEST_REQUEST (UINT64_C(1) << 62)
 
 enum pool_kind { SMALL_POOL, LARGE_POOL };
 
 struct model {
-    /* must be the first member: most functions of the table take the state as struct segments */
+    /* first member: the functions of segments.h that the strategy's table names take the state as a struct segments */
     struct segments segments;
     uint64_t pad_bytes;
 };
@@ -205,8 +205,8 @@ weir_status model_pytorch_place(void *state, void *region, uint64_t address, uin
     return take(state, block, address, size, rest, range);
 }
 
-/* Returns the tick of a block that the program frees in `lane`. The block goes back to the lane of its segment, for
- * which a tick of another lane means nothing: the block then gets WEIR_TICK_MAX. */
+/* Returns the tick (position in a stream) after which a freed block may be reused. A block returns to its segment's
+ * stream. If it was freed on another stream, the tick has no meaning there, and WEIR_TICK_MAX replaces it. */
 static weir_tick tick_in(const struct segment *segment, weir_lane lane, weir_tick tick)
 {
     if (lane == WEIR_LANE_OPEN) {

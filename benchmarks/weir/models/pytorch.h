@@ -30,10 +30,10 @@ uint64_t model_pytorch_round(uint64_t size, uint64_t pad_bytes);
 /* Returns the size of the new segment for a rounded size that no free block fits. */
 uint64_t model_pytorch_segment_bytes(uint64_t rounded);
 
-/* How model_pytorch_place treats the rest behind the block. */
+/* How model_pytorch_place treats the free bytes between the placed block and the end of its free range. */
 enum model_pytorch_rest {
-    MODEL_PYTORCH_REST_BY_RULE, /* the block keeps a rest that PyTorch's allocator would not split off */
-    MODEL_PYTORCH_REST_FREE,    /* the block has exactly the given size */
+    MODEL_PYTORCH_REST_BY_RULE, /* bytes that PyTorch would not split off join the placed block */
+    MODEL_PYTORCH_REST_FREE,    /* all bytes stay free; the placed block has exactly the given size */
 };
 
 /* Takes a block of `size` bytes at `address`, regardless of best fit, for the check against a recording. If a free

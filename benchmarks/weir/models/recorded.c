@@ -40,7 +40,7 @@ struct segment {
     uint64_t size;
     uint32_t stream;
     uint32_t pool;   /* private pool, WEIR_TRACE_NONE = none */
-    bool pool_known; /* `pool` is known; may be false only for a segment that exists before the first event */
+    bool pool_known; /* `pool` was recorded, or is known from a block in the segment */
     bool gone;       /* the allocator returned the segment to the device; used by find_pool_of_segments only */
     size_t event;    /* index of the event that took the segment */
     weir_lane lane;  /* lane of the region */
@@ -59,10 +59,10 @@ struct heap {
     weir_lane lanes;              /* number of lanes in use */
     struct segment_list segments; /* sorted by address, without overlaps */
     struct segment_list waiting;  /* segments that were recorded before the request that they serve */
-    bool begun;                   /* the first request of the window has been played */
+    bool begun;                   /* an allocation or free of the window has been replayed */
 };
 
-/* The place of a block of the trace in its device's model. */
+/* The range of a device's model in which a block of the trace lies. */
 struct placement {
     void *token; /* NULL: not in the model */
     void *region;
@@ -83,13 +83,13 @@ struct check {
     const weir_strategy_ops *ops;
     struct heap *heaps;           /* [trace->device_count] */
     struct placement *placements; /* [trace->block_count] */
-    weir__number_map lanes;       /* (private pool, stream) -> lane: each pair has its own memory */
-    weir_tick *limits;            /* zero for every lane: all frees have tick 0, so no work is ever pending */
+    weir__number_map lanes;       /* (private pool, stream) -> lane: the pair's free memory in the model */
+    weir_tick *limits;            /* zeros, for region_remove: every block is freed as if no device work were pending */
     size_t limit_count;
     struct prior *priors; /* sorted by device and address */
     size_t prior_count;
     uint64_t *enlarged;  /* [trace->block_count]: for a prior block, the bytes that its recorded size lacks */
-    bool learned;        /* this run found another prior block that is larger than recorded */
+    bool learned;        /* this run found a further prior block (live before the trace) that is recorded too small */
     size_t start_events; /* the events before this index describe the heap before the window */
     struct recorded_report *report;
 };
@@ -143,8 +143,8 @@ static bool reserve_limit(struct check *check, weir_lane lane)
     return true;
 }
 
-/* Finds or makes the lane of (pool, stream). Each heap numbers its lanes in order of first use, so that the model's
- * table has no unused entries. */
+/* Finds or adds the lane (the model's free memory) of a private pool and stream. Each heap numbers its lanes in the
+ * order of first use, so that the model's table has no unused entries. */
 static weir_status lane_of(struct check *check, struct heap *heap, uint32_t stream, uint32_t pool, weir_lane *lane)
 {
     const uint64_t key = (uint64_t)pool << 32 | stream;
@@ -199,8 +199,8 @@ static void erase_segment(struct segment_list *list, size_t index)
     memmove(list->at + index, list->at + index + 1, (list->count - index) * sizeof(*list->at));
 }
 
-/* True if a recorded segment overlaps a segment in the list. In that case the record lacks the return of the listed
- * segment. */
+/* True if a new segment overlaps a segment in the list of live ones. In that case the trace lacks the event that
+ * returned the listed segment to the device. */
 static bool overlaps(const struct segment_list *list, const struct segment *segment)
 {
     size_t after = up_to(list, segment->address);
@@ -208,7 +208,7 @@ static bool overlaps(const struct segment_list *list, const struct segment *segm
            (after < list->count && list->at[after].address - segment->address < segment->size);
 }
 
-/* Returns a request size of the pool, small or large, to which a segment of this size belongs. */
+/* Returns a request size for region_add, from which the model derives the segment's pool (small or large). */
 static uint64_t hint_of(uint64_t segment_bytes)
 {
     return segment_bytes == MODEL_PYTORCH_SMALL_SEGMENT_BYTES ? 1 : segment_bytes;
@@ -254,7 +254,7 @@ static struct segment read_segment(const struct check *check, size_t index)
 
 /* --- the heap before the window --- */
 
-/* Returns the number of events up to the last `p`, behind which the window begins; 0 without a `p`. */
+/* Returns the number of events that describe the heap before the window: up to the last WEIR_TRACE_PRIOR event. */
 static size_t count_start_events(const struct trace *trace)
 {
     for (size_t i = trace->event_count; i > 0; i--) {
@@ -336,8 +336,8 @@ static int by_place(const void *one, const void *two)
     return (left->event > right->event) - (left->event < right->event);
 }
 
-/* Returns the size of a prior block: the recorded size if it is a multiple of the granule, else the rounded request. In
- * the large pool the size includes a small rest in front of `next`, the next prior block of the device. */
+/* Returns the size of `prior`, a block live before the trace: the recorded size if a multiple of the granule, else the
+ * rounded request. A gap of at most LARGEST_REST to the block `next` in the large pool belongs to it. */
 static uint64_t size_of_prior(const struct check *check, const struct prior *prior, const struct prior *next,
                               const struct segment *segment)
 {
@@ -415,8 +415,8 @@ static weir_status place_priors(struct check *check)
     return status;
 }
 
-/* Returns the prior block (struct prior) with the highest address below `address` on the device, or NULL if there is
- * none. */
+/* Returns the block with the highest address below `address` on the device, among the blocks that were live before the
+ * trace; NULL if there is none. */
 static const struct prior *prior_below(const struct check *check, uint32_t device, uint64_t address)
 {
     size_t low = 0;
@@ -433,8 +433,8 @@ static const struct prior *prior_below(const struct check *check, uint32_t devic
     return low > 0 && check->priors[low - 1].device == device ? &check->priors[low - 1] : NULL;
 }
 
-/* Called for a block that the trace places at `address`. If a prior block ends at most LARGEST_REST below, the gap is
- * too small for a free block, so it belongs to the prior block, which is enlarged. */
+/* Called for a block that the trace places at `address`. A gap of at most LARGEST_REST bytes above a block live before
+ * the trace is too small for a free block: that block was recorded too small, and is enlarged. */
 static void learn(struct check *check, const struct segment *segment, uint32_t device, uint64_t address)
 {
     const struct prior *prior = prior_below(check, device, address);
@@ -451,7 +451,7 @@ static void learn(struct check *check, const struct segment *segment, uint32_t d
 
 /* --- the window --- */
 
-/* Adds a waiting segment to the model as free memory. Called if the record places no request in the segment. */
+/* Adds to the model, as free memory, a recorded segment in which the trace places no request. */
 static weir_status settle_waiting(struct check *check, struct heap *heap, size_t index)
 {
     struct segment segment = heap->waiting.at[index];
@@ -481,7 +481,7 @@ static weir_status take_segment(struct check *check, size_t index)
     return insert_segment(&heap->waiting, heap->waiting.count, &segment) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
-/* Frees the blocks that the model still has in a segment that the record returns. */
+/* Frees the blocks that the model still has in a segment that, in the recording, went back to the device. */
 static void empty_segment(struct check *check, const struct segment *segment)
 {
     for (uint32_t i = 0; i < check->trace->block_count; i++) {
@@ -532,7 +532,7 @@ static weir_status return_segment(struct check *check, size_t index)
     return WEIR_OK;
 }
 
-/* The model's answer to a request. */
+/* The memory that the model chose for a request; `placed` is false if no free block of the model fits. */
 struct answer {
     weir_range range;
     void *region;
@@ -570,7 +570,7 @@ static weir_status place(struct heap *heap, uint64_t address, uint64_t rounded, 
     return status == WEIR_ERR_INTERNAL ? WEIR_ERR_NO_MEMORY : WEIR_OK;
 }
 
-/* Places a block at its recorded address, after a mismatch. */
+/* Called when the model chose another address than the recording: places the block at the recorded address. */
 static weir_status place_as_recorded(struct check *check, struct heap *heap, const weir_trace_event *event,
                                      uint64_t rounded, struct answer *answer)
 {
@@ -581,8 +581,8 @@ static weir_status place_as_recorded(struct check *check, struct heap *heap, con
     return place(heap, event->address, rounded, answer);
 }
 
-/* Returns the index of the waiting segment for the request: the segment around its recorded address, else the latest
- * segment of its stream; waiting.count if there is none. */
+/* Returns the index in heap->waiting of the segment that was taken for this request: the segment at the recorded
+ * address, else the latest segment of the request's stream; waiting.count if there is none. */
 static size_t waiting_for(const struct heap *heap, const weir_trace_event *event)
 {
     size_t found = heap->waiting.count;
@@ -596,8 +596,8 @@ static size_t waiting_for(const struct heap *heap, const weir_trace_event *event
     return found;
 }
 
-/* For a trace without prior blocks: begins the window at the heap's first request. The waiting segments then existed
- * before the window, except the last one if the allocator took it for this request. */
+/* For a trace without blocks live at its start: the heap's first request begins the window. Segments recorded earlier
+ * become free memory, except the last one if it may have been taken for this request. */
 static weir_status begin_window(struct check *check, struct heap *heap, const weir_trace_event *request)
 {
     weir_status status = WEIR_OK;
@@ -614,8 +614,8 @@ static weir_status begin_window(struct check *check, struct heap *heap, const we
     return status;
 }
 
-/* For a trace without prior blocks: true if a segment that is recorded before the first request existed before the
- * window. */
+/* For a trace without blocks live at its start: true if `segment`, recorded before the first request, was not taken for
+ * that request. */
 static bool was_there(const struct check *check, const struct heap *heap, const struct segment *segment,
                       const weir_trace_event *event, uint64_t rounded, bool fits)
 {
@@ -624,8 +624,8 @@ static bool was_there(const struct check *check, const struct heap *heap, const 
     return check->start_events == 0 && !heap->begun && !asked_for;
 }
 
-/* Answers a request for which the record took a segment: no free block of the model should have fitted, and the segment
- * should have the size that the rules give. The block is placed at the start of the segment. */
+/* Serves a request for which the recorded allocator took a new segment, from the start of that segment. The model
+ * agrees if no free block of its own fits and it derives the same segment size. */
 static weir_status answer_from_new(struct check *check, struct heap *heap, size_t index, uint64_t rounded,
                                    struct segment *segment, struct answer *answer)
 {
@@ -652,7 +652,7 @@ static weir_status answer_from_new(struct check *check, struct heap *heap, size_
     return place(heap, segment->address, rounded, answer);
 }
 
-/* Computes the model's answer to a request, with the segments of the record. */
+/* Serves a request from the model. A recorded segment that was taken for the request is added to the model first. */
 static weir_status answer_request(struct check *check, struct heap *heap, size_t index, weir_lane lane,
                                   uint64_t rounded, struct answer *answer)
 {
@@ -752,7 +752,7 @@ static weir_status follow(struct check *check, size_t index)
     }
 }
 
-/* Counts the segments that still wait for a request at the end of the record. */
+/* Counts the recorded segments for which no request came until the end of the trace. */
 static void count_waiting(struct check *check)
 {
     for (uint32_t d = 0; d < check->trace->device_count; d++) {

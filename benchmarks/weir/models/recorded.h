@@ -14,23 +14,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* as `pad_bytes`: the check compares with 0 and with 32 added bytes, and reports the value that matches more of the
- * record */
+/* A value of `pad_bytes`: checks with 0 and with 32 bytes added to each request, and reports the run that agrees better
+ * with the recording. */
 #define RECORDED_PAD_BEST (-1)
 
 struct recorded_report {
     bool checkable;             /* false: the trace lacks data for a check, and every count is 0 */
-    const char *reason;         /* reason why it is not checkable, "" if it is; constant */
+    const char *reason;         /* why the trace cannot be checked; "" if it can; constant */
     uint64_t pad_bytes;         /* bytes added to each request before rounding, in the reported run */
     uint64_t addresses_total;   /* recorded blocks of the window */
     uint64_t addresses_matched; /* blocks that the model placed at the recorded address */
     uint64_t segments_total;    /* segments that the allocator took in the window */
-    uint64_t segments_matched;  /* segments that the model would have taken at the same event with the same size */
-    uint64_t removals_total;    /* segments that were returned in the window */
-    uint64_t removals_matched;  /* returned segments that were wholly free in the model too */
-    uint64_t priors_total;      /* prior blocks: blocks that are live before the window */
-    uint64_t priors_placed;     /* prior blocks that lie in a recorded segment and overlap no other block */
-    uint64_t priors_enlarged;   /* prior blocks with a recorded size that is too small, as later addresses prove */
+    uint64_t segments_matched;  /* segments for which the model agrees with the recorded event and size */
+    uint64_t removals_total;    /* segments that the allocator returned to the device in the window */
+    uint64_t removals_matched;  /* returned segments in which the model has no live block either */
+    uint64_t priors_total;      /* blocks that are live before the window ("prior blocks") */
+    uint64_t priors_placed;     /* prior blocks placed in the model: in a recorded segment, without an overlap */
+    uint64_t priors_enlarged;   /* prior blocks recorded with too small a size, as later addresses prove */
     /* text of the first difference: the event, the expected and the recorded answer; "" = none */
     char first_mismatch[256];
 };

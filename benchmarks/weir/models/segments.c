@@ -85,7 +85,6 @@ weir_status segments_lane_add(void *state, weir_lane lane)
     return WEIR_OK;
 }
 
-/* Returns the set that has the free blocks of the segment. */
 static struct size_tree *free_set(struct segments *model, const struct segment *segment)
 {
     return &model->lanes[segment->lane].free[segment->kind];
@@ -193,7 +192,7 @@ struct segment_block *segments_cut(struct segments *model, struct segment_block 
     return rest;
 }
 
-/* Merges the next block by address into `block`; neither is in a set. The merged block keeps the later tick. */
+/* Merges the next higher block into `block`, neither of them in a free set. Keeps the later tick (stream position). */
 static void absorb_next(struct segments *model, struct segment_block *block)
 {
     struct segment_block *next = block->next;
@@ -210,7 +209,7 @@ static void absorb_next(struct segments *model, struct segment_block *block)
     drop_record(model, next);
 }
 
-/* Returns the block of the node, if the node is not NULL. */
+/* Returns the segment_block that contains the tree node; NULL for a NULL node. */
 static struct segment_block *block_of(weir__tree_node *node)
 {
     return node != NULL ? WEIR_MODEL_OWNER(node, struct segment_block, node) : NULL;
@@ -323,7 +322,7 @@ void segments_stats(const void *state, weir_strategy_stats *out)
     }
 }
 
-/* Sums over the list of segments. */
+/* The counters of struct segments, counted again from the list of segments for a check. */
 struct tally {
     uint64_t regions;
     uint64_t region_bytes;
@@ -374,7 +373,7 @@ static const char *check_segment(const struct segment *segment, struct tally *ta
     return NULL;
 }
 
-/* The set that is being visited. */
+/* The argument of belongs(): the lane and kind of the set of free blocks that is checked. */
 struct set {
     weir_lane lane;
     unsigned kind;

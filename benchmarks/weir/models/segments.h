@@ -21,13 +21,13 @@
  * Invariants: previous and next are the adjacent blocks in the segment (NULL at its ends); no two adjacent blocks are
  * free; a free block is in the tree of its segment's lane and kind with node.size and node.address as its key. */
 struct segment_block {
-    /* must be the first member, because a token is the block's address; used while the block is taken */
+    /* first member: the pool's token for a block is the address of this record; used while the block is taken */
     weir_record record;
-    weir__tree_node node; /* also holds address and size of a taken block */
+    weir__tree_node node; /* in the set of free blocks; holds address and size even while the block is taken */
     struct segment *segment;
     struct segment_block *previous;
     struct segment_block *next; /* also links unused records */
-    weir_tick tick;             /* free block: the tick of the latest free in it */
+    weir_tick tick;             /* while free: stream position (tick) of its latest free */
     bool taken;
 };
 
@@ -66,7 +66,7 @@ struct segments {
 void segments_fini(void *state);
 weir_status segments_lane_add(void *state, weir_lane lane);
 weir_status segments_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes);
-/* The `promote` of a model. Does nothing: memory stays with its lane until its region is removed. */
+/* The strategy function `promote`: moves no memory, which stays with its stream until the region is removed. */
 uint64_t segments_promote(void *state, weir_lane lane, weir_tick limit);
 void segments_walk(const void *state, weir_range_visitor visit, void *ctx);
 weir_status segments_check(const void *state, const char **why);
@@ -75,24 +75,23 @@ void segments_lane_stats(const void *state, weir_lane lane, weir_lane_stats *sta
 
 /* --- helpers for the functions that a model writes itself --- */
 
-/* Adds a region with the address, size, hint, lane and kind of `given`. WEIR_ERR_NO_MEMORY without host memory. */
+/* Adds a region, described by `given`, as one free block. Returns WEIR_ERR_NO_MEMORY if host memory runs out. */
 weir_status segments_add(struct segments *model, const struct segment *given, weir_tick tick, void **region);
 /* Makes sure that `count` block records are unused, so that taking them cannot fail. `count` is far below the number of
  * records in a chunk. Returns false without host memory. */
 bool segments_reserve(struct segments *model, size_t count);
-/* Returns the smallest free block of at least `size` bytes, of equals the one at the lowest address; NULL if there is
- * none. */
+/* Returns the smallest free block of at least `size` bytes, among equal sizes the lowest address; NULL if none. */
 struct segment_block *segments_find(const struct segments *model, weir_lane lane, unsigned kind, uint64_t size);
-/* Returns the free block after `block` in its set; NULL after the last. */
+/* Returns the next larger free block in the ordered set that holds `block`; NULL after the last one. */
 struct segment_block *segments_next(struct segment_block *block);
-/* segments_file inserts a block, as a free block, into the set of its segment's lane and kind. segments_unfile removes
- * the block from the set. */
+/* segments_file marks a block free and inserts it into the set of free blocks of its region's lane (stream) and kind.
+ * segments_unfile removes the block from that set. */
 void segments_file(struct segments *model, struct segment_block *block);
 void segments_unfile(struct segments *model, struct segment_block *block);
-/* Splits the block after `size` bytes. The upper part becomes a block with the same state but in no set. The caller has
- * reserved a record. */
+/* Splits the block after `size` bytes and returns the upper part: a block with the same state, in no set of free
+ * blocks. The caller must have called segments_reserve. */
 struct segment_block *segments_cut(struct segments *model, struct segment_block *block, uint64_t size);
-/* Hands out a block that is in no set. */
+/* Marks a block as taken and fills in *range for the pool. The block must not be in a set of free blocks. */
 void segments_hand_out(struct segments *model, struct segment_block *block, weir_range *range);
 /* Frees a taken block and merges it with its free neighbours. */
 void segments_free(struct segments *model, struct segment_block *block, weir_tick tick);

@@ -7,7 +7,7 @@
 
 #include "shared/tree.h"
 
-/* Returns the record of type `type` that has its member `member` at `pointer`. */
+/* Returns the structure of type `type` that contains `pointer` as its member `member` (container_of). */
 #define WEIR_MODEL_OWNER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 struct size_tree {
@@ -32,7 +32,7 @@ static inline void size_tree_remove(struct size_tree *tree, weir__tree_node *nod
     tree->bytes -= node->size;
 }
 
-/* Checks the tree, and that `belongs` is true for each node. Returns NULL, or a sentence that names the flaw. */
+/* Checks the tree's structure and counters, and that `belongs` accepts each node. Returns NULL or an error message. */
 static inline const char *size_tree_check(const struct size_tree *tree,
                                           bool (*belongs)(const void *ctx, weir__tree_node *node), const void *ctx)
 {

@@ -32,13 +32,13 @@ static weir_status fail(weir_status status, const char *function, const char *me
         return weir_refuse(status, "%s: %s", function, message);
     }
     message += length - room;
-    while (((unsigned char)*message & 0xc0) == 0x80) { /* not in the middle of a character */
+    while (((unsigned char)*message & 0xc0) == 0x80) { /* do not begin in the middle of a UTF-8 character */
         message++;
     }
     return weir_refuse(status, "%s: ...%s", function, message);
 }
 
-/* Hands out the trace, or the error if there is none. */
+/* Stores the trace in *out, or returns the error of the reader if there is no trace. */
 static weir_status hand_out(struct trace *trace, weir_trace **out, const struct trace_error *error,
                             const char *function)
 {
@@ -166,7 +166,7 @@ const char *weir_trace_note(const weir_trace *trace, uint64_t number)
 
 /* --- events --- */
 
-/* True if the `index` of such an event (struct trace_event) is the number of a block. */
+/* True if events of this kind concern one block, of which `index` (struct trace_event) is then the number. */
 static bool has_block(const weir_trace_event *event)
 {
     return event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC || event->kind == WEIR_TRACE_FREE ||
@@ -228,11 +228,11 @@ weir_status weir_trace_write_to(const weir_trace *trace, weir_record_sink sink, 
 
 static const char recorded[] = "recorded";
 
-/* One replay: the caller's config, and its translation. */
+/* The settings of a replay, as the caller gave them and as the replayer takes them. */
 struct order {
     weir_trace_replay_config config;
     weir_pool_config pool;
-    struct replay_strategy own; /* a strategy of the caller's own; ops is NULL */
+    struct replay_strategy own; /* describes the caller's strategy; ops is NULL */
     const struct replay_strategy *strategy;
     struct replay_options options;
     uint64_t pad_bytes;
@@ -277,7 +277,7 @@ static weir_status adopt_config(const weir_trace_replay_config *given, struct or
     return WEIR_OK;
 }
 
-/* Finds the strategy that the config names or has. */
+/* Selects the strategy: the one that the settings name, else the one in the pool's settings, else "caching". */
 static weir_status find_strategy(struct order *order)
 {
     const char *name = order->config.strategy;
@@ -352,9 +352,9 @@ static void report_oom(const weir_trace_replay_config *config, const struct repl
     char *text = length != 0 ? malloc(length + 1) : NULL;
     if (text != NULL) {
         (void)weir_oom_explain(&oom->record, text, length + 1);
-        text[length - 1] = '\0'; /* in the place of the last newline */
+        text[length - 1] = '\0'; /* replaces the last newline */
     }
-    config->report(config->report_ctx, text != NULL ? text : oom->why); /* no pool has a record, or no host memory */
+    config->report(config->report_ctx, text != NULL ? text : oom->why); /* `why`: no pool report, or no host memory */
     free(text);
 }
 

@@ -73,7 +73,7 @@ typedef enum weir_trace_clock {
 
 typedef struct weir_trace_info {
     size_t struct_size;
-    const char *path;   /* the file, or the name given to weir_trace_read_memory */
+    const char *path;   /* path of the file, or the name given to weir_trace_read_memory */
     const char *source; /* the origin as the file states it; "" = not stated */
     weir_trace_clock clock;
     uint32_t devices;       /* highest device number + 1; weir_trace_get_device tells which of them are used */
@@ -85,7 +85,7 @@ typedef struct weir_trace_info {
     uint64_t events;
     uint64_t blocks;
     uint64_t notes;
-    bool has_addresses; /* the address of every allocated block is known */
+    bool has_addresses; /* the trace has blocks, and the address of each is known */
     bool has_stacks;    /* tags have call stacks */
     bool has_segments;  /* the trace has the device memory of the recorded allocator: weir_trace_replay knows the
                            strategy "recorded" */
@@ -185,7 +185,7 @@ typedef struct weir_trace_replay_config {
 
 #define WEIR_TRACE_REPLAY_CONFIG_INIT WEIR_STRUCT_INIT(weir_trace_replay_config)
 
-/* The figures of one row of `weir replay`. Sizes are bytes. If memory ran out they cover the events before that. */
+/* The figures of one replay: a row of `weir replay`. Sizes are bytes. Figures end before a request that was refused. */
 typedef struct weir_trace_figures {
     size_t struct_size;
     uint64_t peak_live_bytes;     /* highest sum of the requested sizes of live blocks */
