@@ -280,7 +280,7 @@ static void print_wrapped(const char *text)
     }
 }
 
-/* Prints the first finding of each kind. */
+/* Prints the first finding of each kind of the auditor. */
 static void print_findings(void)
 {
     static const char *const kinds[] = {"early_reuse",    "unordered",   "overlap",       "use_after_free",

@@ -285,7 +285,7 @@ uint64_t meter_cpu_ns(void)
  * them to the pipe, followed by a digest of the outputs of each inference. */
 struct report {
     struct meter_counts ready; /* after open */
-    struct meter_counts round; /* requests from before open to the end of the first round */
+    struct meter_counts round; /* counts of requests from before open to the end of the first round */
     weir_heap_stats heap;
     uint64_t resident_before; /* resident bytes of the process before open */
     uint64_t resident_peak;   /* highest resident bytes of the process since it began */

@@ -33,7 +33,7 @@ extern "C" {
 enum meter_side { METER_OWN, METER_WEIR };
 
 /* The engine under measurement, as callbacks. A callback that fails prints the reason on standard error, and the meter
- * then ends the run with that allocator (enum meter_side). */
+ * then ends that measurement. */
 struct meter_engine {
     const char *name; /* heading of the table: engine, version, graph */
     size_t steps;     /* inferences in a round; the shape of each depends on its number only */
@@ -51,7 +51,7 @@ struct meter_engine {
 
 struct meter_options {
     size_t rounds;        /* timed rounds of each side; 0: no times */
-    bool alone;           /* runs one side only, in this process: a first round, then the timed rounds */
+    bool alone;           /* runs one allocator only, in this process: a first round, then the timed rounds */
     enum meter_side side; /* the side for `alone` */
     const char *record;   /* path of the .wtr file for the requests of the counted round; NULL: no file */
 };
@@ -103,7 +103,7 @@ struct meter_counts {
     uint64_t long_lived_bytes; /* part of live_bytes in long-lived blocks */
 };
 
-/* Starts counting from zero; earlier blocks are unknown. Only one thread may call it. */
+/* Starts counting from zero; blocks allocated earlier are not counted. Only one thread may call it. */
 void meter_count_start(void);
 /* Returns the counts so far. */
 struct meter_counts meter_count_read(void);

@@ -30,7 +30,7 @@ typedef struct OrtValue OrtValue;
 
 enum { ORT_WARNING = 2, ORT_ERROR = 3, ORT_FATAL = 4, ORT_FLOAT = 1, ORT_INT64 = 7 };
 
-/* X(name, place, result, parameters) */
+/* X(function name, position in the vendor's table, result type, parameters) */
 #define ONNX_API(X)                                                                                                    \
     X(GetErrorMessage, 2, const char *, (const OrtStatus *))                                                           \
     X(CreateEnv, 3, OrtStatus *, (int level, const char *name, OrtEnv **))                                             \
@@ -66,7 +66,7 @@ enum { ORT_WARNING = 2, ORT_ERROR = 3, ORT_FATAL = 4, ORT_FLOAT = 1, ORT_INT64 =
     X(CreateAllocator, 131, OrtStatus *, (const OrtSession *, const OrtMemoryInfo *, OrtAllocator **))                 \
     X(ReleaseAllocator, 132, void, (OrtAllocator *))
 
-/* Calls that exist from version 23 on. */
+/* Calls of ONNX Runtime that exist from API version 23 on. */
 #define ONNX_API_STATS(X)                                                                                              \
     X(GetKeyValue, 297, const char *, (const OrtKeyValuePairs *, const char *key))                                     \
     X(ReleaseKeyValuePairs, 300, void, (OrtKeyValuePairs *))                                                           \

@@ -196,7 +196,7 @@ static struct name scalar(struct graph *graph, float value)
     return name;
 }
 
-/* Makes integers: a scalar if `rank` is 0, else a vector. */
+/* Adds an integer constant to the graph: a scalar if `rank` is 0, else a vector. */
 static struct name integers(struct graph *graph, size_t rank, size_t count, const int64_t *values)
 {
     const struct name name = fresh(graph, "integers");

@@ -97,7 +97,7 @@ static void find(const char *name, void *function)
     }
 }
 
-/* Looks up a preloaded malloc, in the first call, which comes before a second thread exists. */
+/* Looks up the functions of a preloaded malloc, once: in the first call, before a second thread exists. */
 static void find_next(void)
 {
     static bool begun;

@@ -30,7 +30,7 @@ nn::Conv2d convolution(int64_t in, int64_t out, int64_t stride)
     return nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false));
 }
 
-/* Two convolutions beside a shortcut. */
+/* A residual block: two convolutions beside a shortcut connection. */
 struct residual_block : nn::Module {
     nn::Conv2d first, second, shortcut;
     nn::BatchNorm2d first_norm, second_norm;
@@ -118,7 +118,7 @@ struct threads : inference {
         std::vector<std::thread> started;
         for (size_t i = 0; i < THREADS; i++) {
             started.emplace_back([&, i] {
-                torch::set_num_threads(1); /* a setting of the calling thread */
+                torch::set_num_threads(1); /* sets the number for the calling thread only */
                 for (size_t j = 0; j < IMAGES; j++) {
                     const uint64_t one = infer(THREADS * IMAGES * step + IMAGES * i + j + i);
                     digests[i] = meter_digest(digests[i], &one, sizeof(one));

@@ -147,7 +147,7 @@ static struct ggml_tensor *normed(struct graph *g, struct ggml_tensor *x, struct
     return ggml_mul(g->context, ggml_rms_norm(g->context, x, 1e-5F), weight);
 }
 
-/* Writes the new tokens' rows into the cache. */
+/* Writes the keys or values of the new tokens into the KV cache. */
 static void store(struct graph *g, struct ggml_tensor *cache, struct ggml_tensor *rows)
 {
     struct ggml_tensor *place =
@@ -155,7 +155,7 @@ static void store(struct graph *g, struct ggml_tensor *cache, struct ggml_tensor
     ggml_build_forward_expand(g->graph, ggml_cpy(g->context, rows, place));
 }
 
-/* Returns the cached rows by head: [HEAD, tokens, heads]. */
+/* Returns a view of a KV cache by head: [HEAD, tokens, heads]. */
 static struct ggml_tensor *by_head(struct graph *g, struct ggml_tensor *cache)
 {
     struct ggml_tensor *all = ggml_view_3d(g->context, cache, HEAD, TRANSFORMER_HEADS, g->before + g->tokens,

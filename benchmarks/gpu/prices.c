@@ -48,7 +48,7 @@ static uint64_t price(uint64_t ns)
     return ns != 0 ? ns : WEIR_SIM_FREE_OF_CHARGE;
 }
 
-/* Computes the fixed part and the part per MiB from the times for SMALL and for LARGE bytes. */
+/* Computes the fixed part and the part per MiB of a call's price from its times for SMALL and for LARGE bytes. */
 static void divide(uint64_t small, uint64_t large, uint64_t *fixed, uint64_t *per_mib)
 {
     const uint64_t slope = large > small ? (large - small) / ((LARGE - SMALL) / MIB) : 0;
@@ -102,7 +102,7 @@ static void measure_events(CUstream stream, CUstream other, weir_sim_costs *cost
         TIMED(times[WEIR_CALL_EVENT_CREATE], weir_device_event_create(device, &event));
         TIMED(times[WEIR_CALL_EVENT_RECORD], weir_device_event_record(device, event, stream));
         TIMED(times[WEIR_CALL_STREAM_WAIT_EVENT], weir_device_stream_wait_event(device, other, event));
-        must(weir_device_stream_sync(device, other)); /* finishes the wait, so that the next calls find idle streams */
+        must(weir_device_stream_sync(device, other)); /* ends the wait: the next calls find idle streams */
         TIMED(times[WEIR_CALL_STREAM_SYNC], weir_device_stream_sync(device, stream));
         TIMED(times[WEIR_CALL_EVENT_QUERY], weir_device_event_query(device, event, &complete));
         TIMED(times[WEIR_CALL_EVENT_SYNC], weir_device_event_sync(device, event));

@@ -51,7 +51,7 @@ struct run {
     CUmemPool async_pool;
     CUstream native[most_streams];
     weir_stream *stream[most_streams];
-    CUevent event; /* for waits of one stream for another */
+    CUevent event; /* event that makes one stream wait for another */
     CUevent *objects;
     struct block *blocks;
     uint64_t calls;    /* driver calls that this file made to serve memory */

@@ -18,7 +18,7 @@
 /* Value of --pairs; 0: not given. */
 inline std::int64_t fixed_pairs = 0;
 
-/* Adds a row that gives the reason why it has no figures. */
+/* Adds a row that has no figures but the reason for that. */
 inline void enter_absent(const std::string &name, const std::string &why)
 {
     benchmark::RegisterBenchmark(name.c_str(), [why](benchmark::State &state) { state.SkipWithError(why.c_str()); });

@@ -31,7 +31,7 @@ static double resident_mib(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
 }
 
-/* The allocator of a row: a weir heap, or the malloc functions of another library. */
+/* One allocator of the comparison: a weir heap, or the malloc functions of another library. */
 struct allocator {
     weir_heap *heap; /* NULL: another allocator */
     struct malloc_functions other;

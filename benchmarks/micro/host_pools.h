@@ -41,7 +41,7 @@ struct host_contender {
 /* Opens an allocator of the comparison. If this machine lacks it, returns false with the reason in *why. */
 bool host_contender_open(struct host_contender *contender, int which, const char **why);
 void host_contender_close(struct host_contender *contender);
-/* Returns the engine's table; NULL if the engine was not built. */
+/* Returns the engine's function table; NULL if the engine was not built. */
 const weir_host_engine_ops *host_engine(int which);
 
 #ifdef __cplusplus

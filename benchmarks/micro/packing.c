@@ -205,7 +205,7 @@ static void print_host_bytes(const struct bench_row *row)
 {
     struct workload workload = workload_of("mix1M", 1);
     void **blocks = slots_of(&workload);
-    (void)memset(blocks, 1, workload.slots * sizeof(*blocks)); /* touches the table's pages, to count them before */
+    (void)memset(blocks, 1, workload.slots * sizeof(*blocks)); /* keeps the table's own pages out of the count */
     (void)memset(blocks, 0, workload.slots * sizeof(*blocks));
     struct contender contender;
     const uint64_t before = resident_bytes();
@@ -244,7 +244,7 @@ static void print_pools(const char *name, bool with_limit)
     for (size_t i = 0; i < BENCH_ROWS; i++) {
         const struct bench_row *row = &bench_rows[i];
         weir_pool_stats stats;
-        if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* locks do not change these figures */
+        if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* rows without locks have the same figures */
             continue;
         }
         bench_require(play_pool(&workload, row, 0, &stats), "a request failed without a limit");

@@ -185,7 +185,7 @@ template <class row> struct play_session : any_session {
     ~play_session() override
     {
         for (std::size_t i = 0; i < blocks.size(); i++) {
-            if (live[i]) { /* as at the start: a batch leaves the same slots live */
+            if (live[i]) { /* each batch ends with the same slots live as at its start */
                 own.free(0, blocks[i]);
             }
         }

@@ -50,7 +50,7 @@ struct tlsf {
     struct tlsf_record *records;
     uint32_t record_room;
     uint32_t records_used; /* records 0 to records_used - 1 have been in use */
-    uint32_t unused;       /* list of records free for reuse; 0: empty */
+    uint32_t unused;       /* first of the records free for reuse; 0: none */
     uint64_t summary;      /* a bit for each word of `bins` that is not zero */
     uint64_t bins[TLSF_WORDS];
 };

@@ -131,7 +131,7 @@ enum {
     element_bytes = 2,
     heads = 16,
     kept_tokens = 16, /* tokens in one block of the KV cache */
-    kept_steps = 32,  /* a block of the KV cache lives for fewer steps */
+    kept_steps = 32,  /* a block of the KV cache lives for fewer steps than this */
     least_tokens = 256,
     most_tokens = 4096,
     walk_tokens = 64,

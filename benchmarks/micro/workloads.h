@@ -49,7 +49,7 @@ struct workload {
     size_t batch_ops;
     uint64_t batch_pairs;
     uint32_t slots;
-    /* for pair512 and pair1M, in which all operations end at `start`: size of the block that is allocated and freed */
+    /* for pair512 and pair1M, which end at `start`: size of the block that a benchmark then allocates and frees */
     uint32_t pair_bytes;
     uint64_t peak_bytes;
 };

@@ -127,7 +127,7 @@ static int is_recording(const struct dirent *entry)
     return bundled_stem(entry->d_name) > 0;
 }
 
-/* Turns the entries into paths and frees the entries. Without host memory frees the paths too and returns false. */
+/* Turns directory entries into paths and frees the entries. Without host memory frees all and returns false. */
 static bool take_paths(const char *folder, struct dirent **entries, size_t count, char **paths)
 {
     bool enough = paths != NULL;

@@ -39,13 +39,13 @@ struct trial {
     const char *failed;  /* the system call that failed; NULL: none */
     int number;          /* errno of that call */
     uint64_t huge_bytes; /* bytes of the pinned memory that lie in huge pages */
-    int32_t node;        /* NUMA node of its first page; -1: not known */
+    int32_t node;        /* NUMA node of the first pinned page; -1: not known */
 };
 
 struct machine {
     /* the results of mapping, populating and locking TRIAL_BYTES of each kind of page */
     struct trial trials[TRIAL_COUNT];
-    int calls[CALL_COUNT];                     /* errno of a trial of each call; 0: allowed */
+    int calls[CALL_COUNT];                     /* errno of each system call in a trial; 0: the process may use it */
     uint64_t lock_soft_bytes, lock_hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: no limit */
     uint64_t locked_bytes;
     bool can_lock_all;    /* CAP_IPC_LOCK */

@@ -15,7 +15,7 @@
 /* The prices of device calls, from which simulated times follow. */
 struct price_source {
     const char *file; /* the price table, or NULL: all prices are assumed */
-    size_t assumed;   /* number of prices that the file lacks */
+    size_t assumed;   /* number of prices that the price table lacks */
 };
 
 /* The results of one trace, or of one device of a trace, with each strategy. */
@@ -31,7 +31,7 @@ struct comparison {
     bool timing;                     /* wall and processor times are wanted */
     struct recorded_oom refused;     /* the request on which the recorded program ran out of memory */
     bool implied;                    /* the replay used refused.capacity, because no capacity was given */
-    uint64_t *enough;                /* [result_count] capacity with which the strategy serves `refused`; 0 = none */
+    uint64_t *enough;                /* [result_count] capacity with which request `refused` is served; 0 = none */
 };
 
 /* True if the output must name the device: the file uses several devices, or its only device is not device 0. */
@@ -75,8 +75,8 @@ struct report_context {
     uint64_t seed;
 };
 
-/* Writes the page and finishes the file. On failure returns false with a line in `error`, and the caller drops the
- * file. */
+/* Writes the report page and completes the file. On failure returns false with a line in `error`, and the caller must
+ * remove the file with out_file_drop. */
 bool output_report(struct out_file *file, const struct report_context *context, const struct comparison *comparisons,
                    size_t count, char *error, size_t error_size);
 

@@ -97,7 +97,7 @@ static json_t *regions_json(const weir_oom_record *record)
     return all;
 }
 
-/* Returns the advice of a record. Fields that a kind of advice does not use are 0 and left out. */
+/* Returns the advice of an out-of-memory record. Fields that a kind of advice does not use are 0 and left out. */
 static json_t *advice_json(const weir_oom_record *record)
 {
     static const char *const kinds[] = {

@@ -79,14 +79,14 @@ struct block_row {
 
 struct size_class {
     uint64_t size;     /* bytes */
-    uint64_t capacity; /* capacity last written for a block of this class */
-    uint64_t address;  /* address last written for a block of this class */
+    uint64_t capacity; /* report column being written: last capacity of this size class */
+    uint64_t address;  /* report column being written: last address of this size class */
 };
 
 struct block_rows {
     struct block_row *rows;
     size_t count;
-    size_t prior;  /* rows of blocks from before the window */
+    size_t prior;  /* number of rows of blocks that were live before the window */
     uint32_t *row; /* block index -> row */
     struct size_class *classes;
     size_t class_count;

@@ -30,7 +30,7 @@ void progress_start(struct progress *progress, size_t count, bool quiet);
  * replay_options. */
 void progress_show(void *source, double share);
 
-/* Clears the line before something is printed. From now on the line shows trace `next`. */
+/* Clears the progress line before something is printed. From now on the line shows trace `next`. */
 void progress_clear(struct progress *progress, size_t next);
 
 #endif

@@ -192,7 +192,7 @@ static const char *why_not_elf(FILE *file, const Elf64_Ehdr *head)
         Elf64_Phdr part;
         if (fseek(file, (long)(head->e_phoff + (uint64_t)i * head->e_phentsize), SEEK_SET) != 0 ||
             fread(&part, sizeof(part), 1, file) != 1 || part.p_type == PT_INTERP) {
-            return NULL; /* dynamically linked; or unreadable, which execvp reports */
+            return NULL; /* the file is dynamically linked, or unreadable: then execvp reports the error */
         }
     }
     return "is statically linked: nothing can be put between it and its allocator";
@@ -230,7 +230,7 @@ static const char *why_not(const char *path, int scripts)
 
 /* --- running the program --- */
 
-static volatile sig_atomic_t program; /* process id of the program, for the handler */
+static volatile sig_atomic_t program; /* process id of the recorded program, for the signal handler */
 
 static void pass_on(int number)
 {
@@ -547,8 +547,8 @@ static bool name_heaps_file(const char *output)
     return setenv("WEIR_RECORD", path, 1) == 0;
 }
 
-/* Records the weir heaps of a program. weir writes the files itself (WEIR_RECORD in core) and uses only free names, so
- * old files are removed first. */
+/* Records the weir heaps of a program. weir writes the files itself (WEIR_RECORD in core) and uses only unused file
+ * names, so old files are removed first. */
 static int record_heaps(const struct settings *settings, const char *output)
 {
     char path[PATH_MAX];

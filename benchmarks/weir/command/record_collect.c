@@ -42,12 +42,12 @@ struct target {
     bool begun;
 };
 
-/* A recorded process, from its start or an exec to its end: an image of channel.h. */
+/* A recorded process, from its start or an exec to its end (an "image" in channel.h). */
 struct image {
     bool open;
     char source[600];
-    weir__number_map streams; /* stream handle, or device + 1 for a default stream -> number in the trace + 1 */
-    weir__number_map threads; /* thread number in the channel -> number in the trace + 1 */
+    weir__number_map streams; /* map: stream handle, or device + 1 for a default stream, to number in the trace + 1 */
+    weir__number_map threads; /* map: thread number in the channel to number in the trace + 1 */
     struct target *host;
     struct target *device; /* trace of device memory; may equal `host`; COLLECT_AUTO creates it at its first event */
     int failure;           /* errno of a file that could not be created */
@@ -63,7 +63,7 @@ struct collector {
     char source[512];
     uint64_t start_ns;
     uint64_t next;     /* ticket of the next event */
-    uint64_t stuck_ns; /* since when the reader waits for event `next`, reserved but not yet written; 0 = no wait */
+    uint64_t stuck_ns; /* when the wait for event `next`, reserved but not yet written, began; 0 = no wait */
     uint64_t lost;     /* events that a process reserved in the channel and never wrote */
     struct image *images;
     unsigned image_count;
@@ -208,7 +208,7 @@ static bool is_power_of_two(uint64_t number)
     return number != 0 && (number & (number - 1)) == 0;
 }
 
-/* Returns a name of the block that is unique, although a host block and a device block may have the same address. */
+/* Returns an id of the block that is unique, although a host block and a device block may have the same address. */
 static uint64_t block_name(const struct channel_slot *event, uint64_t address)
 {
     return event->device == channel_host ? address : address ^ UINT64_C(1) << 63;
@@ -257,7 +257,7 @@ static bool trace_path(char *path, size_t size, const char *first, unsigned numb
     return length > 0 && (size_t)length < size;
 }
 
-/* Opens the trace file of a process: the path of the options, or PATH.2, PATH.3, ... for further processes. */
+/* Opens the trace file of a process: options->path, or that path with .2, .3, ... for further processes. */
 static void open_image(struct collector *collector, struct image *image)
 {
     const struct collect_options *options = &collector->options;
@@ -278,7 +278,7 @@ static void open_image(struct collector *collector, struct image *image)
     begin_anew(target, image, options->least_bytes);
 }
 
-/* Returns the trace file for an event; NULL if such events are not recorded or the file cannot be created. */
+/* Returns the trace file for an event; NULL if events of this kind are not recorded or the file cannot be created. */
 static struct target *target_of(struct collector *collector, struct image *image, const struct channel_slot *event)
 {
     if (!image->open) {

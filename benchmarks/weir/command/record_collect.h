@@ -27,14 +27,14 @@ struct collect_options {
 
 struct collector;
 
-/* Creates the channel and the first file. On failure returns NULL with errno; *failed names the object that could not
- * be created. */
+/* Creates the shared-memory channel and the first trace file. On failure returns NULL with errno; *failed names the
+ * object that could not be created. */
 struct collector *collector_open(const struct collect_options *options, const char **failed);
 struct channel *collector_channel(struct collector *collector);
 /* Returns the path at which the program opens the channel. */
 const char *collector_channel_path(const struct collector *collector);
 
-/* Writes the events that are in the channel and returns their number. `ended`: the program has ended. */
+/* Writes the events that are in the channel to the traces and returns their number. `ended`: the program has ended. */
 size_t collector_drain(struct collector *collector, bool ended);
 
 struct collected {

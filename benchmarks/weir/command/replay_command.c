@@ -292,7 +292,7 @@ static char *command_line(int argc, char **argv)
     return line;
 }
 
-/* Writes the page, unless every trace failed. */
+/* Writes the report page, unless every trace failed. */
 static int write_report(const struct all *all, struct out_file *file, const char *command)
 {
     const struct settings *settings = all->settings;

@@ -78,7 +78,7 @@ void settings_free(struct settings *settings)
     settings->strategy_count = 0;
 }
 
-/* True if the name is that of a row of the table or of a strategy of weir. */
+/* True if the settings already name a strategy of this name, or if weir has one. */
 static bool is_taken(const struct settings *settings, const char *name)
 {
     for (size_t i = 0; i < settings->strategy_count; i++) {

@@ -18,7 +18,7 @@
 #include "segments.h"
 
 struct model {
-    /* first member: the functions of segments.h that the strategy's table names take the state as a struct segments */
+    /* first member: the functions of segments.h in the strategy's table cast the state to struct segments */
     struct segments segments;
     uint64_t most_slack; /* the largest difference so far between the size of a region and the size of its request */
 };

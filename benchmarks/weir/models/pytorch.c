@@ -24,15 +24,15 @@
 #define SMALL_BYTES MODEL_PYTORCH_SMALL_BYTES
 #define MIB (UINT64_C(1) << 20)
 #define LARGE_SEGMENT_BYTES (20 * MIB) /* segment size for a request above SMALL_BYTES and below SHARED_BYTES */
-#define SHARED_BYTES (10 * MIB)        /* a request of this size or more gets a segment of its size */
+#define SHARED_BYTES (10 * MIB)        /* a request of this size or more gets a segment of its own size, rounded up */
 #define SEGMENT_STEP_BYTES (2 * MIB)
-#define KEPT_REST_BYTES MIB /* large pool: a free part of at most this size stays with its block */
+#define KEPT_REST_BYTES MIB /* large pool: this many bytes or less are not split off as a free block */
 #define LARGEST_REQUEST (UINT64_C(1) << 62)
 
 enum pool_kind { SMALL_POOL, LARGE_POOL };
 
 struct model {
-    /* first member: the functions of segments.h that the strategy's table names take the state as a struct segments */
+    /* first member: the functions of segments.h in the strategy's table cast the state to struct segments */
     struct segments segments;
     uint64_t pad_bytes;
 };

@@ -32,8 +32,8 @@ uint64_t model_pytorch_segment_bytes(uint64_t rounded);
 
 /* How model_pytorch_place treats the free bytes between the placed block and the end of its free range. */
 enum model_pytorch_rest {
-    MODEL_PYTORCH_REST_BY_RULE, /* bytes that PyTorch would not split off join the placed block */
-    MODEL_PYTORCH_REST_FREE,    /* all bytes stay free; the placed block has exactly the given size */
+    MODEL_PYTORCH_REST_BY_RULE, /* too few bytes for PyTorch to split off become part of the placed block */
+    MODEL_PYTORCH_REST_FREE,    /* the free bytes stay a free block; the placed block has exactly its size */
 };
 
 /* Takes a block of `size` bytes at `address`, regardless of best fit, for the check against a recording. If a free

@@ -40,7 +40,7 @@ struct segment {
     uint64_t size;
     uint32_t stream;
     uint32_t pool;   /* private pool, WEIR_TRACE_NONE = none */
-    bool pool_known; /* `pool` was recorded, or is known from a block in the segment */
+    bool pool_known; /* the private pool was recorded, or is known from a block in the segment */
     bool gone;       /* the allocator returned the segment to the device; used by find_pool_of_segments only */
     size_t event;    /* index of the event that took the segment */
     weir_lane lane;  /* lane of the region */
@@ -58,11 +58,11 @@ struct heap {
     void *model;
     weir_lane lanes;              /* number of lanes in use */
     struct segment_list segments; /* sorted by address, without overlaps */
-    struct segment_list waiting;  /* segments that were recorded before the request that they serve */
-    bool begun;                   /* an allocation or free of the window has been replayed */
+    struct segment_list waiting;  /* recorded segments that still wait for the request that they were taken for */
+    bool begun;                   /* an allocation or free after the starting state has been replayed */
 };
 
-/* The range of a device's model in which a block of the trace lies. */
+/* The range in which the model of a device holds a block of the trace. */
 struct placement {
     void *token; /* NULL: not in the model */
     void *region;
@@ -83,7 +83,7 @@ struct check {
     const weir_strategy_ops *ops;
     struct heap *heaps;           /* [trace->device_count] */
     struct placement *placements; /* [trace->block_count] */
-    weir__number_map lanes;       /* (private pool, stream) -> lane: the pair's free memory in the model */
+    weir__number_map lanes;       /* map: (private pool, stream) to the lane of free memory for this pair */
     weir_tick *limits;            /* zeros, for region_remove: every block is freed as if no device work were pending */
     size_t limit_count;
     struct prior *priors; /* sorted by device and address */

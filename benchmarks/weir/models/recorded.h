@@ -24,8 +24,8 @@ struct recorded_report {
     uint64_t pad_bytes;         /* bytes added to each request before rounding, in the reported run */
     uint64_t addresses_total;   /* recorded blocks of the window */
     uint64_t addresses_matched; /* blocks that the model placed at the recorded address */
-    uint64_t segments_total;    /* segments that the allocator took in the window */
-    uint64_t segments_matched;  /* segments for which the model agrees with the recorded event and size */
+    uint64_t segments_total;    /* segments that the allocator took from the device in the window */
+    uint64_t segments_matched;  /* segments that the model takes at the recorded event, with the recorded size */
     uint64_t removals_total;    /* segments that the allocator returned to the device in the window */
     uint64_t removals_matched;  /* returned segments in which the model has no live block either */
     uint64_t priors_total;      /* blocks that are live before the window ("prior blocks") */
@@ -35,10 +35,10 @@ struct recorded_report {
     char first_mismatch[256];
 };
 
-/* Compares the model with the record. `pad_bytes` is 0, 32, another value below 512, or RECORDED_PAD_BEST. With
- * RECORDED_PAD_BEST a tie goes to trace->pad_bytes if it is known, else to 0. Returns WEIR_ERR_INVALID for another
- * padding, WEIR_ERR_NO_MEMORY without host memory, WEIR_ERR_INTERNAL if the model contradicts itself. A call that fails
- * leaves *report unchanged. */
+/* Compares the pytorch model with the recorded allocator. `pad_bytes` is 0, 32, another value below 512, or
+ * RECORDED_PAD_BEST. With RECORDED_PAD_BEST a tie goes to trace->pad_bytes if it is known, else to 0. Returns
+ * WEIR_ERR_INVALID for another padding, WEIR_ERR_NO_MEMORY without host memory, WEIR_ERR_INTERNAL if the model
+ * contradicts itself. A call that fails leaves *report unchanged. */
 weir_status recorded_check(const struct trace *trace, int pad_bytes, struct recorded_report *report);
 
 #endif

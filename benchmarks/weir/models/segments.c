@@ -322,7 +322,7 @@ void segments_stats(const void *state, weir_strategy_stats *out)
     }
 }
 
-/* The counters of struct segments, counted again from the list of segments for a check. */
+/* The counters of struct segments, recounted for a check from the list of segments. */
 struct tally {
     uint64_t regions;
     uint64_t region_bytes;

@@ -66,7 +66,7 @@ struct segments {
 void segments_fini(void *state);
 weir_status segments_lane_add(void *state, weir_lane lane);
 weir_status segments_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes);
-/* The strategy function `promote`: moves no memory, which stays with its stream until the region is removed. */
+/* The strategy function `promote`. Does nothing: memory stays with its stream until the region is removed. */
 uint64_t segments_promote(void *state, weir_lane lane, weir_tick limit);
 void segments_walk(const void *state, weir_range_visitor visit, void *ctx);
 weir_status segments_check(const void *state, const char **why);

@@ -32,7 +32,7 @@ static weir_status fail(weir_status status, const char *function, const char *me
         return weir_refuse(status, "%s: %s", function, message);
     }
     message += length - room;
-    while (((unsigned char)*message & 0xc0) == 0x80) { /* do not begin in the middle of a UTF-8 character */
+    while (((unsigned char)*message & 0xc0) == 0x80) { /* the text must not begin inside a UTF-8 character */
         message++;
     }
     return weir_refuse(status, "%s: ...%s", function, message);
@@ -166,7 +166,7 @@ const char *weir_trace_note(const weir_trace *trace, uint64_t number)
 
 /* --- events --- */
 
-/* True if events of this kind concern one block, of which `index` (struct trace_event) is then the number. */
+/* True if events of this kind concern one block; `index` (struct trace_event) is then the number of the block. */
 static bool has_block(const weir_trace_event *event)
 {
     return event->kind == WEIR_TRACE_PRIOR || event->kind == WEIR_TRACE_ALLOC || event->kind == WEIR_TRACE_FREE ||
@@ -354,7 +354,8 @@ static void report_oom(const weir_trace_replay_config *config, const struct repl
         (void)weir_oom_explain(&oom->record, text, length + 1);
         text[length - 1] = '\0'; /* replaces the last newline */
     }
-    config->report(config->report_ctx, text != NULL ? text : oom->why); /* `why`: no pool report, or no host memory */
+    /* Without a pool's report, or without host memory, only the reason is passed on. */
+    config->report(config->report_ctx, text != NULL ? text : oom->why);
     free(text);
 }
 
