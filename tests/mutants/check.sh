@@ -11,8 +11,6 @@ readme=$folder/README.md
 failures=0
 
 complain() { echo "$1" >&2; failures=$((failures + 1)); }
-value() { sed -nE "/^--- /q; s/^$1: *//p" "$2"; } # KEY SEED
-sources() { sed -nE 's/^--- //p' "$1" | sort -u; } # SEED
 
 seeds=()
 for group in S T O V P X W; do
@@ -20,16 +18,65 @@ for group in S T O V P X W; do
 done
 [ ${#seeds[@]} = "$(find $folder/seeds -type f | wc -l)" ] || complain "$folder/seeds holds a file of no group"
 
-# Each seed is complete, and changes only code that its own name switches on.
-for seed in "${seeds[@]}"; do
-    name=$(basename "$seed" .diff)
-    for key in bug killer finding; do
-        [ -n "$(value $key "$seed")" ] || complain "$seed has no $key"
-    done
-    [ -n "$(sources "$seed")" ] || complain "$seed names no source"
-    [ "$(grep -E '^\+' "$seed" | grep -oE 'MUTANT\([A-Za-z0-9]*\)' | sort -u)" = "MUTANT($name)" ] ||
-        complain "$seed does not ask for MUTANT($name), or for another one too"
-done
+# Prints the rows of the table. Complains about a seed that is incomplete, or that changes code which another name
+# switches on. The column of seconds comes from a run's results, else from the present table.
+table() { # RESULTS_DIR...
+    awk -v readme="$readme" -v results="$*" '
+        function complain(text) { print path " " text > "/dev/stderr"; failed = 1 }
+        function seconds(    dirs, count, i, line) {
+            count = split(results, dirs, " ")
+            for (i = 1; i <= count; i++)
+                if ((getline line < (dirs[i] "/" name ".killed")) > 0) return sprintf("%.1f", line)
+            return known[name]
+        }
+        function finish(    i, files) {
+            if (value["bug"] == "") complain("has no bug")
+            if (value["killer"] == "") complain("has no killer")
+            if (value["finding"] == "") complain("has no finding")
+            if (sources == 0) complain("names no source")
+            if (mutants != "MUTANT(" name ")") complain("does not ask for MUTANT(" name "), or for another one too")
+            for (i = 1; i <= sources; i++) {
+                sub("/src/", "/", source[i])
+                files = files (i > 1 ? ", " : "") "`" source[i] "`"
+            }
+            gsub(/\|/, "\\|", value["finding"]) # a bar would end the cell
+            printf "| %s | %s | %s | `%s` | %s | %s |\n", name, value["bug"], files, value["killer"],
+                value["finding"], seconds()
+        }
+        function add_source(file,    i, k) { # keeps the sources sorted, each once
+            for (i = 1; i <= sources && source[i] < file; i++) continue
+            if (i <= sources && source[i] == file) return
+            for (k = ++sources; k > i; k--) source[k] = source[k - 1]
+            source[i] = file
+        }
+        BEGIN {
+            while ((getline line < readme) > 0)
+                if (line ~ /^\| [STOVPXW][0-9]+[a-z]* \|.*\| [0-9.]+ \|$/) {
+                    count = split(line, word, " ")
+                    known[word[2]] = word[count - 1]
+                }
+        }
+        FNR == 1 {
+            if (NR > 1) finish()
+            path = name = FILENAME
+            sub(/.*\//, "", name)
+            sub(/\.diff$/, "", name)
+            sources = 0
+            mutants = value["bug"] = value["killer"] = value["finding"] = ""
+        }
+        /^--- / { add_source(substr($0, 5)) }
+        sources == 0 && match($0, /^(bug|killer|finding): */) {
+            value[substr($0, 1, index($0, ":") - 1)] = substr($0, RLENGTH + 1)
+        }
+        /^\+/ {
+            while (match($0, /MUTANT\([A-Za-z0-9]*\)/)) {
+                found = substr($0, RSTART, RLENGTH)
+                $0 = substr($0, RSTART + RLENGTH)
+                if (index(mutants, found) == 0) mutants = mutants found
+            }
+        }
+        END { finish(); exit failed }' "${seeds[@]}"
+}
 
 # All seeds fit into each source, in the order in which a build applies them.
 while IFS= read -r source; do
@@ -38,46 +85,23 @@ while IFS= read -r source; do
     elif ! awk -v path="$source" -f $folder/seed.awk $folder/seeds/*.diff "$source" >/dev/null; then
         failures=$((failures + 1))
     fi
-done < <(for seed in "${seeds[@]}"; do sources "$seed"; done | sort -u)
+done < <(sed -nE 's/^--- //p' "${seeds[@]}" | sort -u)
 
-row() { # SEED SECONDS
-    local files
-    files=$(sources "$1" | sed 's,/src/,/,; s,.*,`&`,' | paste -sd, | sed 's/,/, /g')
-    # A bar would end the table's cell.
-    printf '| %s | %s | %s | `%s` | %s | %s |\n' "$(basename "$1" .diff)" "$(value bug "$1")" "$files" \
-        "$(value killer "$1")" "$(value finding "$1" | sed 's/|/\\|/g')" "$2"
-}
-
-seconds() { # NAME RESULTS_DIR...
-    local name=$1 dir
-    shift
-    for dir in "$@"; do
-        [ -f "$dir/$name.killed" ] && { printf '%.1f' "$(cat "$dir/$name.killed")"; return; }
-    done
-    sed -nE "s/^\| $name \|.*\| ([0-9.]+) \|\$/\1/p" $readme
-}
-
-table() { # RESULTS_DIR...
-    local seed
-    for seed in "${seeds[@]}"; do
-        row "$seed" "$(seconds "$(basename "$seed" .diff)" "$@")"
-    done
-}
+rows=$(table "$@") || failures=$((failures + 1))
 
 row_begins='^| [STOVPXW][0-9]*[a-z]* | .* | `'
-rows() { grep "$row_begins" $readme; }
 without_seconds() { sed -E 's/ [0-9.]* \|$/ |/'; }
 
 if [ $# -gt 0 ]; then
     fresh=$(mktemp)
     {
         sed "/$row_begins/,\$d" $readme
-        table "$@"
+        echo "$rows"
         sed "1,/$row_begins/d; /$row_begins/d" $readme
     } >"$fresh"
     cat "$fresh" >$readme
     rm "$fresh"
-elif ! difference=$(diff <(rows | without_seconds) <(table | without_seconds)); then
+elif ! difference=$(diff <(grep "$row_begins" $readme | without_seconds) <(echo "$rows" | without_seconds)); then
     complain "$readme differs from the seeds: $folder/check.sh . build/mutants/$folder build/mutants-tsan/$folder"
     echo "$difference" >&2
 fi
