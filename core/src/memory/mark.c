@@ -1,11 +1,11 @@
-/* core/src/memory/mark.c: see mark.h. */
+/* core/src/memory/mark.c: the arithmetic of the high-water mark; see mark.h. */
 #include "mark.h"
 
 #include "shared/assert.h"
 
-/* The memory that all live bytes are worth in device calls: a rise of the mark by all live bytes costs as much as
- * calls_for_all calls, or as calls_per_region calls for each region of the pool if that is more. So an exchange of
- * regions pays in a pool of many small regions too. */
+/* How many device calls a lower high-water mark is worth: a rise by as much as all live bytes costs as much as
+ * calls_for_all calls, or as calls_per_region calls for each region of the pool if that is more. So giving back regions
+ * pays in a pool of many small regions too. */
 enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
 
 /* The most regions that may be taken or returned in order to leave idle regions whole. */
@@ -18,7 +18,7 @@ uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
     return reserved > free_of_charge ? reserved - free_of_charge : 0;
 }
 
-/* Returns the number of device calls that `gain` bytes are worth. */
+/* Returns how many device calls the pool may spend to keep its high-water mark `gain` bytes lower. */
 static uint64_t worth(const struct high_mark *mark, uint64_t gain, uint64_t regions)
 {
     const uint64_t by_regions = regions * calls_per_region;

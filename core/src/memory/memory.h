@@ -15,32 +15,32 @@
 
 struct request; /* order/order.h */
 
-/* Functions without "Pool lock held" are called with no lock held. */
+/* The functions of a source of memory. They are called with no lock held, unless the comment says "Pool lock held". */
 struct memory_ops {
-    bool mixes_sizes; /* true: memory is mapped for requests of all sizes side by side */
-    /* Takes more memory for the request, serves the request and counts the rung. May first return or move idle memory.
-     * Returns false if the device or the limit refused; the request records which. Also returns true if another
+    bool mixes_sizes; /* true: requests of all sizes lie side by side; no regions are kept for large ones */
+    /* Takes more memory from the device, serves the request and counts how it was served. May first return or move idle
+     * memory. Returns false if the device or the limit refused; the request records which. Also returns true if another
      * thread's growth served the request. */
     bool (*grow)(struct request *request);
     /* Called when the device has no more memory: the same as grow, but first returns or moves all idle memory. Returns
      * false also if no memory is idle. */
     bool (*exchange)(struct request *request);
-    /* Returns idle memory to the device until `keep` reserved bytes remain. Returns how many bytes went back. *failed
-     * receives a failure of the device. */
+    /* Gives idle memory back to the device until `keep` reserved bytes remain. Returns how many bytes went back.
+     * *failed receives a failure of the device. */
     uint64_t (*give_back)(weir_pool *pool, uint64_t keep, weir_status *failed);
-    /* The pool is being destroyed: returns all memory, tries each failing call twice, and keeps the first failure. */
+    /* The pool is being destroyed: gives all memory back, tries each failing call twice, and keeps the first
+     * failure. */
     void (*return_all)(weir_pool *pool, weir_status *first);
     /* Frees the pool's records of its memory. Calls neither the strategy nor the device. */
     void (*fini)(weir_pool *pool);
-    /* True if a block may have these bytes. A handle is mapped and unmapped as a whole, so a block must have
-     * all memory of a handle of several granules, or none of it. The slot is NULL if a block may have any
-     * bytes. Pool lock held. */
+    /* True if a block may have these bytes. A handle is mapped and unmapped as a whole, so a block must have all memory
+     * of a handle of several granules, or none of it. NULL if a block may have any bytes. Pool lock held. */
     bool (*fits)(const weir_pool *pool, uint64_t address, uint64_t size);
-    /* Serves the request from free memory of several lanes, or from memory that alloc did not choose. The slot is NULL
-     * if the strategy's gather does this. Pool lock held. */
+    /* Serves the request from adjacent free ranges of several streams, or from free memory that the strategy's alloc
+     * did not choose. NULL if the strategy's gather does this. Pool lock held. */
     bool (*join)(struct request *request);
-    /* True if a request leaves much larger idle regions whole and gets a region of its own. The slot is NULL if no
-     * request does so. Pool lock held. */
+    /* True if a request of `size` bytes gets a region of its own rather than split a much larger idle region. NULL if
+     * no request does. Pool lock held. */
     bool (*keeps_whole)(const weir_pool *pool, uint64_t size);
 };
 
@@ -53,15 +53,15 @@ extern const struct memory_ops weir__vm_memory;
  * size that serves. Pool lock held. */
 void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t align, uint64_t reserved,
                                uint64_t *preferred, uint64_t *least);
-/* Returns the unit of region sizes. */
+/* Returns the number of bytes of which the size of every region is a multiple. */
 uint64_t weir__region_granularity(const weir_pool *pool);
-/* Returns the region at `address` to the device if it is idle. No lock held. */
+/* Gives the region at `address` back to the device if it is idle. No lock held. */
 weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
 
 /* Waits until no memory is on its way to or from the device. Returns true if it waited. Pool lock held, released while
  * waiting. */
 bool weir__region_await_locked(weir_pool *pool);
-/* Ends the growth of this thread, which had set growth.taken. Pool lock held. */
+/* Ends this thread's turn to take or return memory (growth.taken) and wakes waiting threads. Pool lock held. */
 void weir__region_end_growing_locked(weir_pool *pool);
 /* Counts bytes that the device has given and bytes that it has taken back. Sets the bounds of the front caches, which
  * are shares of the reserved bytes because cached blocks cannot coalesce. Pool lock held. */
@@ -72,13 +72,13 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
 /* Gives a new pool virtual memory, before the pool is used. Returns WEIR_ERR_UNSUPPORTED, _INVALID or _NO_MEMORY on
  * failure. */
 weir_status weir__vm_init(weir_pool *pool);
-/* True if the memory of the strategy's range is being moved; such a range has no block. Pool lock held. */
+/* True if the range is a granule that is being moved, so not a block. Pool lock held. */
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
 uint64_t weir__vm_granule(const weir_pool *pool);
-/* Serves a request that has an address (request->at). Returns false if the addresses are in use, or the limit or the
+/* Serves a request for a given address (request->at). Returns false if the addresses are in use, or if the limit or the
  * device refuses memory for them. No lock held. */
 bool weir__vm_serve_at(struct request *request);
-/* Visits the memory of every handle. Pool lock held; no thread grows. */
+/* Calls `visit` with the addresses of every mapped handle. Pool lock held; no thread grows. */
 void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
                                  void *ctx);
 /* Returns a description of the first broken invariant in the records of granules, or NULL. The sums come from the
@@ -93,7 +93,7 @@ void weir__vm_add_stats_locked(const weir_pool *pool, weir_pool_stats *stats);
 uint64_t weir__budget_limit_locked(const weir_pool *pool, bool soft);
 /* Returns the lower of the limit and the device's capacity, or 0 if both are unknown. Pool lock held. */
 uint64_t weir__budget_most_locked(const weir_pool *pool, bool soft);
-/* Updates the state of the limits after the reserved bytes have changed. Pool lock held. */
+/* Updates the pool's records about its limits after the reserved bytes have changed. Pool lock held. */
 void weir__budget_note_locked(weir_pool *pool, bool grown);
 /* Calls the pressure callback, unless it is running already or had nothing to free since the reserved bytes last
  * crossed the soft limit. The request lacks at least `least` bytes and can only be served above the soft limit. Returns

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* Shares of the reserved bytes that bound the front caches. */
+/* Shares of the reserved bytes that bound the streams' front caches (caches of freed blocks). */
 enum {
     front_cache_share = 32,
     front_share_near_limit = 256,
@@ -55,9 +55,9 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     *preferred = pool->strategy->region_size(pool->state, size, align, reserved, granularity);
     *least = round_up(round_up(size, granule) + over_align, granularity);
     if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
-        *least = *preferred; /* a model of another allocator grows by exactly its own sizes */
+        *least = *preferred; /* such a strategy models another allocator, which grows by exactly its own sizes */
     }
-    /* If the preferred size overflows 64 bits, the strategy has no preference. */
+    /* The strategy's size may have overflowed 64 bits; then the least size is used. */
     *preferred = *preferred < *least ? *least : *preferred;
 }
 
@@ -71,8 +71,8 @@ static bool keeps_whole(const weir_pool *pool, uint64_t size)
     return weir__mark_may_keep_whole(&pool->held.mark, pool->held.bytes > limit / 2);
 }
 
-/* Computes the sizes to ask for. Above the soft limit, asks only for the least size. Returns false if the limit forbids
- * even the least size. */
+/* Computes the region sizes to ask the device for. Above the soft limit, asks only for the least size. Returns false if
+ * the limit forbids even the least size. */
 static bool make_wish(struct request *request, struct wish *wish)
 {
     weir_pool *pool = request->pool;
@@ -97,7 +97,6 @@ static void count_failure(weir_pool *pool)
     pool_unlock(pool);
 }
 
-/* Asks the device for a region. No lock held. */
 static weir_status ask_device(struct request *request, const struct wish *wish, uint64_t *address, uint64_t *size)
 {
     WEIR_ASSERT(outside_pool_lock(request->pool));
@@ -144,8 +143,8 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
     atomic_store_explicit(&pool->front.limit, share, memory_order_relaxed);
     atomic_store_explicit(&pool->front.small, small > FRONT_SMALL_LEAST ? small : FRONT_SMALL_LEAST,
                           memory_order_relaxed);
-    /* This bound changes by a whole bin at a time: each change makes every slot compute anew how many blocks it may
-     * keep, which costs a division. */
+    /* This bound changes by a whole size class at a time: after each change every slot of every front cache computes
+     * anew how many blocks it may hold, which costs a division. */
     if (slot != atomic_load_explicit(&pool->front.slot, memory_order_relaxed)) {
         atomic_store_explicit(&pool->front.slot, slot, memory_order_relaxed);
         (void)atomic_fetch_add_explicit(&pool->front.epoch, 1, memory_order_relaxed);
@@ -167,8 +166,8 @@ static struct pool_region *prepare_region(struct request *request)
     return region;
 }
 
-/* Enters the new region, in the lane of the request's stream. If the strategy has no host memory for the region, sets
- * it aside and returns false. Pool lock held. */
+/* Adds a new region to the pool and to the strategy, as memory of the request's stream. If the strategy has no host
+ * memory for the region, sets it aside and returns false. Pool lock held. */
 static bool enter_region(struct request *request, struct pool_region *region, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -198,7 +197,6 @@ static bool enter_region(struct request *request, struct pool_region *region, ui
     return handle != NULL;
 }
 
-/* Removes a region that the device has taken back. Pool lock held. */
 static void forget_region(weir_pool *pool, struct pool_region *region)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -257,12 +255,12 @@ static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
     return true;
 }
 
-/* A list of regions that have been taken out of the strategy, to be returned or put back. */
+/* A list of regions taken out of the strategy, to be given back to the device or put back into the strategy. */
 struct idle {
     struct pool_region *first;
     uint64_t bytes;
     uint64_t count;
-    uint64_t large_bytes; /* those of the bytes that belong to regions taken for large requests */
+    uint64_t large_bytes; /* the part of `bytes` in regions that were taken for large requests */
     uint64_t large_count;
 };
 
@@ -277,8 +275,8 @@ static void add_idle(struct idle *idle, struct pool_region *region)
     idle->large_count += large;
 }
 
-/* Takes one region that was set aside. Returns NULL if there is none. Pool lock held; no memory is on its way to or
- * from the device. */
+/* Takes a region that was set aside because the strategy had no host memory for it. Returns NULL if there is none. Pool
+ * lock held; no memory is on its way to or from the device. */
 static struct pool_region *take_aside(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -295,7 +293,6 @@ static struct pool_region *region_at(const weir_pool *pool, uint64_t address)
     return (struct pool_region *)(uintptr_t)weir__number_map_get(&pool->region_table, address);
 }
 
-/* Takes one idle region out of the strategy. Returns NULL if there is none. Pool lock held. */
 static struct pool_region *take_one_idle(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -326,8 +323,8 @@ static struct idle take_idle(weir_pool *pool, uint64_t bytes)
     return idle;
 }
 
-/* Enters the region into the strategy again, as idle memory. Without host memory the region is set aside: it stays
- * without a handle and is returned together with the next idle region. Pool lock held. */
+/* Adds the region to the strategy again, as idle memory. Without host memory the region is set aside: it stays without
+ * a handle and is given back together with the next idle region. Pool lock held. */
 static void put_back(weir_pool *pool, struct pool_region *region)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -350,8 +347,8 @@ static void put_all_back(weir_pool *pool, struct pool_region *first)
     }
 }
 
-/* Returns regions to the device, until it refuses one. Returns the first region that the device did not take. No lock
- * held; called by the thread that grows. */
+/* Gives regions back to the device, until it refuses one. Returns the first region that the device did not take. No
+ * lock held; called by the thread that grows. */
 static struct pool_region *hand_back(weir_pool *pool, struct pool_region *region, weir_status *status)
 {
     while (region != NULL) {
@@ -366,10 +363,9 @@ static struct pool_region *hand_back(weir_pool *pool, struct pool_region *region
     return region;
 }
 
-/* Returns the regions to the device and puts back those that the device refuses. Meanwhile the regions belong neither
- * to the pool nor to the device. So a thread that wants to grow must wait, or the device would refuse it for lack of
- * this very memory. Returns the bytes that the device took. Pool lock held on entry and exit, released for the device
- * calls; no memory is on its way to or from the device. */
+/* Gives the regions back to the device, and to the strategy those that the device refuses. A thread that wants to grow
+ * waits meanwhile, or the device would refuse it for lack of this very memory. Returns the bytes that the device took.
+ * Pool lock held on entry and exit, released for the device calls; no memory is on its way to or from the device. */
 static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_status *failed)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -400,7 +396,7 @@ static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_sta
     return returned;
 }
 
-/* Returns all regions that were set aside; see return_idle. */
+/* Gives all regions set aside (that the strategy had no host memory for) back to the device; see return_idle. */
 static uint64_t return_aside(weir_pool *pool, weir_status *failed)
 {
     struct idle aside = {.first = NULL};
@@ -411,7 +407,7 @@ static uint64_t return_aside(weir_pool *pool, weir_status *failed)
     return return_idle(pool, aside.first, failed);
 }
 
-/* Returns regions that were set aside, then idle ones, until `keep` reserved bytes remain; see return_idle. */
+/* Gives regions back until `keep` reserved bytes remain: first those set aside, then idle ones; see return_idle. */
 static uint64_t return_all_idle(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
     uint64_t returned = pool->held.bytes > keep ? return_aside(pool, failed) : 0;
@@ -447,8 +443,9 @@ static uint64_t give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 
 /* --- growing --- */
 
-/* Takes a region for the request and serves it. `least` replaces a smaller preferred size if there is room. Pool lock
- * held on entry and exit, released for the device call; no memory is on its way to or from the device. */
+/* Takes a region from the device and serves the request from it. `least` replaces a smaller preferred size if there is
+ * room. Pool lock held on entry and exit, released for the device call; no memory is on its way to or from the
+ * device. */
 static bool take_region(struct request *request, uint64_t least)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -491,8 +488,8 @@ static bool take_region(struct request *request, uint64_t least)
     return served;
 }
 
-/* Waits while another thread takes or returns memory, and searches after each wait, because the other thread's memory
- * may serve this request. Pool lock held on entry and exit, released while waiting. */
+/* Waits while another thread takes or returns memory, and then searches again, because that memory may serve this
+ * request. Pool lock held on entry and exit, released while waiting. */
 static bool await_and_look(struct request *request, weir_rung rung)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -506,9 +503,9 @@ static bool await_and_look(struct request *request, weir_rung rung)
     return served;
 }
 
-/* Searches all free memory before regions are returned, if that might be a loss. There are two such cases: the
- * request's alignment needs a new region that is larger than the request, or the pool is above its limit, where a
- * returned region may leave no room for a new one. Returns true if free memory served the request. Pool lock held. */
+/* Searches all free memory before regions are given back, in two cases: the request's alignment needs a new region that
+ * is larger than the request, or the pool is above its limit, where a region given back may leave no room for a new
+ * one. Returns true if free memory served the request. Pool lock held. */
 static bool look_before_loss(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -522,8 +519,8 @@ static bool look_before_loss(struct request *request)
     return weir__order_look_locked(request, LOOK_ALL, &found);
 }
 
-/* Polls for completed work, then calls look_before_loss. Returns true if free memory served. Pool lock held on entry
- * and exit, released meanwhile. */
+/* Polls for completed work, then calls look_before_loss. Returns true if free memory served the request. Pool lock held
+ * on entry and exit, released meanwhile. */
 static bool poll_and_look(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -537,8 +534,8 @@ static bool poll_and_look(struct request *request)
     return served;
 }
 
-/* Returns the bytes by which the mark would rise if the request got the region that the strategy prefers. Pool lock
- * held. */
+/* Returns the bytes by which the high-water mark would rise if the request got the region that the strategy prefers.
+ * Pool lock held. */
 static uint64_t over_mark(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -552,8 +549,8 @@ static uint64_t over_mark(struct request *request)
     return weir__mark_excess(&pool->held.mark, pool->held.bytes + wish.preferred);
 }
 
-/* If returning regions is worth the device calls, takes regions out of the strategy: all idle regions, or only as many
- * as keep the mark from rising. Pool lock held. */
+/* Takes idle regions out of the strategy, to be given back, if that is worth the device calls: all idle regions, or
+ * only as many as keep the high-water mark from rising. Pool lock held. */
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -594,8 +591,9 @@ static uint64_t size_in_place_of(const struct request *request, const struct idl
     return many ? size & ~(weir__region_granularity(pool) - 1) : 0;
 }
 
-/* Returns idle regions before growing would raise the mark. Returns true if free memory served. *least receives the
- * least size to ask the device for. Pool lock held on entry and exit, released meanwhile. */
+/* If growing would raise the high-water mark, first gives idle regions back. Returns true if free memory served the
+ * request. *least receives the least size to ask the device for. Pool lock held on entry and exit, released
+ * meanwhile. */
 static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *least)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -631,8 +629,8 @@ static uint64_t over_all(struct request *request)
     return over_mark > over_limit ? over_mark : over_limit;
 }
 
-/* Does the same as take_idle, but begins with the region that became idle last. Takes time linear in the idle regions.
- * Pool lock held; no memory is on its way to or from the device. */
+/* Takes idle regions of `bytes` bytes in all out of the strategy, beginning with the region that became idle last.
+ * Takes time linear in the idle regions. Pool lock held; no memory is on its way to or from the device. */
 static struct idle take_recent(weir_pool *pool, uint64_t bytes)
 {
     struct idle recent = {.first = NULL};
@@ -647,10 +645,10 @@ static struct idle take_recent(weir_pool *pool, uint64_t bytes)
     return recent;
 }
 
-/* The request did not break a much larger idle region, because a broken region can neither serve a large request nor be
- * returned. So the request gets a region of its own, and idle regions are returned to make room for it. If they do not
- * suffice, the request breaks the larger region after all. Returns true if free memory served the request. Pool lock
- * held on entry and exit, released meanwhile. */
+/* The request has not split a much larger idle region, because a split region can neither serve a large request nor be
+ * given back. So the request gets a region of its own, and idle regions are given back to make room for it. If they do
+ * not suffice, the request splits the larger region after all. Returns true if free memory served the request. Pool
+ * lock held on entry and exit, released meanwhile. */
 static bool make_room_beside(struct request *request, weir_rung *rung)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));

@@ -61,7 +61,7 @@ weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_bytes, uin
     pool->config.limit_bytes = limit_bytes;
     pool->held.over_limit = limit_bytes != 0 && pool->held.bytes > limit_bytes ? pool->held.bytes : 0;
     pool->held.pressure_spent = false;
-    weir__region_count_locked(pool, 0, 0); /* the front caches' share depends on the limits */
+    weir__region_count_locked(pool, 0, 0); /* the bounds of the front caches depend on the limits */
     const uint64_t keep = weir__budget_limit_locked(pool, true);
     const bool over = pool->held.bytes > keep;
     pool_unlock(pool);

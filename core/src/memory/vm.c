@@ -29,14 +29,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The size of the largest handle, unless the config sets it. */
+/* Bytes of the largest memory handle, unless config.vm_handle_bytes is set. */
 #define HANDLE_BYTES (UINT64_C(512) << 20)
 
-/* True if the strategy has the function. */
+/* True if the strategy's table of functions has the entry, and it is not NULL. */
 #define HAS(ops, slot)                                                                                                 \
     ((ops)->struct_size >= offsetof(weir_strategy_ops, slot) + sizeof((ops)->slot) && (ops)->slot != NULL)
 
-/* The most times that a request maps memory again after other threads have taken the memory that it had mapped. */
+/* A request tries at most this many times to map memory and take it, because other threads may take it first. */
 enum { most_tries = 16 };
 
 /* --- life --- */
@@ -93,8 +93,8 @@ static void vm_fini(weir_pool *pool)
     pool->vm = NULL;
 }
 
-/* Claims idle granules to be returned, if the spare handles do not suffice. Returns WEIR_ERR_BUSY if not all could be
- * claimed. Pool lock held. */
+/* Chooses memory to give back until `keep` bytes are reserved: spare handles, and idle granules, which it claims, if
+ * these do not suffice. Returns WEIR_ERR_BUSY if not all could be claimed. Pool lock held. */
 static weir_status plan_return(weir_pool *pool, uint64_t keep)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -115,7 +115,8 @@ static weir_status plan_return(weir_pool *pool, uint64_t keep)
     return status;
 }
 
-/* Makes the device calls of the claimed move. Pool lock held on entry and exit, released for the calls. */
+/* Calls `calls` for the pool's move and adds its time to device_ns. Pool lock held on entry and exit, released
+ * meanwhile. */
 static weir_status call_device(weir_pool *pool, weir_status (*calls)(weir_pool *pool, struct vm_move *move))
 {
     pool_unlock(pool);
@@ -127,8 +128,8 @@ static weir_status call_device(weir_pool *pool, weir_status (*calls)(weir_pool *
     return status;
 }
 
-/* Returns idle memory to the device until `keep` bytes are reserved. Returns how many bytes went back. Pool lock held
- * on entry and exit, released for the device calls; called by the thread that grows. */
+/* Gives idle memory back to the device until only `keep` bytes are reserved. Returns how many bytes went back. Pool
+ * lock held on entry and exit, released for the device calls; called by the thread that grows. */
 static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -167,8 +168,8 @@ static bool claim_plan(struct request *request, const struct vm_plan *plan)
     return true;
 }
 
-/* Carries out the claimed plan. Returns true if the memory is mapped. Pool lock held on entry and exit, released for
- * the device calls. */
+/* Makes the device calls of a plan after its granules have been claimed. Returns true if the memory is mapped. Pool
+ * lock held on entry and exit, released for the device calls. */
 static bool carry_out(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -188,7 +189,7 @@ static bool carry_out(struct request *request)
     return status == WEIR_OK;
 }
 
-/* Takes a block in the window. The stream may use all of the window's memory. Pool lock held. */
+/* Takes the window's addresses, all usable by the stream, from the strategy as the request's block. Pool lock held. */
 static bool take_window(struct request *request, const struct vm_window *window)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -210,7 +211,6 @@ static bool take_window(struct request *request, const struct vm_window *window)
     return request->block != NULL;
 }
 
-/* True if a lane other than the stream's own holds ranges that the stream may use. Pool lock held. */
 static bool others_hold_any(const struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -230,7 +230,8 @@ static bool vm_join(struct request *request)
     struct vm_window window;
     if (!request->last_resort && !request->splits_handle && request->pool->vm->walk_free == NULL &&
         !others_hold_any(request)) {
-        return false; /* alloc has searched every range, and without walk_free another search would walk all ranges */
+        return false; /* the strategy has searched every range, and without walk_free another search would walk all of
+                         them */
     }
     if (weir__vm_find_best(request, WINDOW_MAPPED, &window) != WEIR_OK) {
         return false;
@@ -238,12 +239,12 @@ static bool vm_join(struct request *request)
     return weir__order_gather_locked(request) || take_window(request, &window);
 }
 
-/* Serves the request from memory that is free now. Pool lock held. */
+/* Serves the request from memory that is free and mapped already. Pool lock held. */
 static bool serve(struct request *request, weir_rung rung)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
-    /* If splits_handle is set, the ladder has just searched every range. */
+    /* If splits_handle is set, the ladder has just searched every free range. */
     const bool looks_again = !request->splits_handle || request->last_resort;
     const bool served = weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX) ||
                         (request->broken == WEIR_OK && looks_again && vm_join(request));
@@ -282,9 +283,8 @@ static bool break_handles(const struct request *request)
     return pool->vm->large < large;
 }
 
-/* Maps memory for the request and serves it. If the device refuses to create memory, the pool has learnt how much the
- * device gives, and the next plan moves idle memory instead. Pool lock held on entry and exit; called by the thread
- * that grows. */
+/* Maps memory for the request and serves it. If the device refuses to create memory, the next try knows how much the
+ * device gives, and moves idle memory instead. Pool lock held on entry and exit; called by the thread that grows. */
 static bool map_and_serve(struct request *request, uint64_t live)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -388,7 +388,7 @@ static void vm_return_all(weir_pool *pool, weir_status *first)
     weir__vm_return_spans(pool, first);
 }
 
-/* Polls, then grows: growing already moves idle memory. */
+/* Polls for completed work, then grows. Growing with virtual memory moves idle memory anyway. */
 static bool vm_exchange(struct request *request)
 {
     (void)weir__order_poll(request->pool);

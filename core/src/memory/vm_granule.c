@@ -95,7 +95,7 @@ struct hole_check {
     const weir_pool *pool;
     const struct pool_vm *vm;
     bool broken;
-    bool shared; /* a block has only a part of a large handle's memory */
+    bool shared; /* a block has only a part of the memory of a large handle, which is a bug */
 };
 
 static bool see_hole(void *ctx, const weir_range_info *range)

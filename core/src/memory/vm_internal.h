@@ -16,9 +16,9 @@
 #include "order/order.h"
 #include "vm_window.h"
 
-/* One granule of a span. If `handle` is 0, the granule is a hole, which the strategy has in its unmapped lane.
- * Otherwise the granule is number `at` of the `of` granules that the handle has memory for. While `token` is set, the
- * thread that grows has claimed the granule, and only that thread may read the other fields. */
+/* One granule of a span. If `handle` is 0, the granule is a hole: addresses without memory. Otherwise it is number `at`
+ * of the `of` granules that the handle has memory for. While `token` is set, the thread that grows has claimed the
+ * granule, and only that thread may read the other fields. */
 struct vm_granule {
     weir_vm_handle handle;
     void *token;
@@ -26,8 +26,8 @@ struct vm_granule {
     uint32_t of;
 };
 
-/* [address, address + size) is the strategy's region. The reserved addresses may be larger, so that granules larger
- * than a page can be aligned. */
+/* One reservation of addresses. The strategy's region is [address, address + size). The reserved addresses may be more,
+ * so that granules larger than a page can be aligned. */
 struct vm_span {
     struct vm_span *next;
     uint64_t address;
@@ -39,22 +39,22 @@ struct vm_span {
                                      resident */
 };
 
-/* A handle and how many granules it has memory for. */
+/* A memory handle of the device that is mapped nowhere, and how many granules it has memory for. */
 struct vm_memory {
     weir_vm_handle handle;
     uint64_t granules;
-    bool wanted; /* true: it will be mapped in a hole */
+    bool wanted; /* true: a hole of the present move will use it */
 };
 
-/* The granules of one handle in a move. While the move proceeds, `handle` is the handle that is mapped there now. */
+/* One place in a move: adjacent granules with one handle. `handle` is the handle that is mapped there now, or 0. */
 struct vm_step {
     struct vm_granule *granule; /* the first of `granules` */
     uint64_t address;
     uint64_t granules;
     weir_vm_handle handle;
-    weir_lane lane; /* lane that the memory enters if it is mapped when the move is settled */
-    bool create;    /* a hole for which memory is created */
-    bool wanted;    /* a victim that gives its memory to a hole */
+    weir_lane lane; /* lane (stream number) that gets the memory after the move, if it is mapped then */
+    bool create;    /* true, in `hole`: new memory is created */
+    bool wanted;    /* true, in `victim`: a hole of the move will use the memory */
 };
 
 struct vm_counts {
@@ -68,19 +68,19 @@ struct vm_counts {
     uint64_t moved;
 };
 
-/* A move of memory. memory[0 .. in_hand) are the handles that are not mapped now. */
+/* A move of memory from idle granules to holes. memory[0 .. in_hand) are the handles that are mapped nowhere. */
 struct vm_move {
     struct vm_step *hole; /* places to be mapped */
     size_t holes;
-    struct vm_step *victim; /* places to be unmapped for them */
+    struct vm_step *victim; /* places of idle memory to be unmapped for the holes */
     size_t victims;
     struct vm_memory *memory;
     size_t in_hand;
-    uint64_t least; /* the fewest granules for which one new handle is made */
+    uint64_t least; /* a hole of at least this many granules gets one handle, a smaller one a handle per granule */
     uint64_t largest;
     uint64_t creates;   /* granules to be created */
-    uint64_t destroys;  /* granules to be destroyed before any is created, so that no more is reserved than planned */
-    uint64_t made_room; /* granules destroyed before any was created */
+    uint64_t destroys;  /* granules to destroy first, so that the reserved bytes stay within the plan */
+    uint64_t made_room; /* granules destroyed so far to make room */
     struct vm_counts counts;
 };
 
@@ -88,19 +88,20 @@ struct vm_move {
  * spare_granules. Only the thread that grows may read scratch, move, and the handles of claimed granules. */
 struct pool_vm {
     uint64_t granule;     /* bytes */
-    uint64_t largest;     /* granules of the largest handle */
-    uint64_t largest_now; /* granules of the largest new handle now */
+    uint64_t largest;     /* the largest handle that the config allows, in granules */
+    uint64_t largest_now; /* the size limit of a new handle at present, in granules */
     uint64_t churn;       /* granules that have moved since `largest_now` last changed */
     unsigned granule_shift;
     void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit,
                        void *ctx); /* the strategy's, or NULL */
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
-    struct vm_span *spans;   /* in the order of their reservation */
-    struct vm_span *refused; /* spans that the strategy had no host memory for; kept until the device takes them back */
-    size_t spares;           /* while no thread moves memory: number of spare handles, the first of move.memory */
+    struct vm_span *spans;   /* all spans of the pool, in the order of their reservation */
+    struct vm_span *refused; /* reserved addresses that the strategy could not add; kept until the device takes them
+                                back */
+    size_t spares;           /* number of spare handles: move.memory[0 .. spares) while no move is in progress */
     uint64_t spare_granules; /* granules of the spare handles */
-    uint64_t moving;         /* claimed granules that had memory */
-    size_t large;            /* mapped handles of several granules that are not claimed */
+    uint64_t moving;         /* granules with memory that are claimed for a move in progress */
+    size_t large;            /* number of mapped handles of several granules, without the handles claimed for a move */
     void **tokens;           /* scratch for one claim */
     size_t hole_capacity;
     size_t victim_capacity;
@@ -142,40 +143,39 @@ static inline struct vm_granule *vm_use_granule(const struct pool_vm *vm, struct
 
 /* --- vm_granule.c --- */
 
-/* The find_handle of struct vm_view. The range lies in one span. */
+/* Implements struct vm_view.find_handle. The range lies in one span. */
 bool weir__vm_find_handle(const void *vm, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end);
 bool weir__vm_fits(const weir_pool *pool, uint64_t address, uint64_t size); /* see struct memory_ops */
 
 /* --- vm_map.c: no lock held --- */
 
-/* Creates the new memory, unmaps the victims and maps the memory of both into the holes. On failure nothing has
- * changed, except memory that had to be destroyed first. */
+/* Makes the device calls of a move: creates new memory, unmaps idle memory elsewhere, and maps both into the holes
+ * (addresses without memory). On failure nothing has changed, except memory that had to be destroyed first. */
 weir_status weir__vm_move_memory(weir_pool *pool, struct vm_move *move);
-/* Unmaps the victims for good and destroys handles that are not mapped. Stops if the device refuses. */
+/* Unmaps the idle memory in move->victim and destroys handles that are mapped nowhere. Stops if the device refuses. */
 weir_status weir__vm_return_memory(weir_pool *pool, struct vm_move *move);
 
 /* --- vm_move.c: pool lock held; called by the thread that grows --- */
 
-/* Makes room in the arrays for a move of that many granules, including room for the handles that become spare if the
- * move fails. Returns false without host memory. */
+/* Makes room in the arrays for a move that fills `holes` granules and unmaps `victims` granules, including room for the
+ * handles that become spare if the move fails. Returns false without host memory. */
 bool weir__vm_prepare(struct pool_vm *vm, uint64_t holes, uint64_t victims);
-/* Claims the holes of a window for the lane, and chooses the handles that fill each hole. */
+/* Takes the window's holes (addresses without memory) from the strategy and chooses the handles that fill each hole. */
 weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window, weir_lane lane);
-/* Claims `granules` idle granules of the last search, from the cheapest runs, in whole handles. A claim that cuts a
- * range may let the rest of the range join a neighbour that is not idle. If that neighbour lies in the next run, that
- * run is no longer idle either. Returns WEIR_ERR_BUSY if this leaves too few granules; a new search finds other
- * granules. */
+/* Claims `granules` idle granules found by the last search, from the cheapest runs, in whole handles. The rest of a
+ * range that a claim has cut may merge with a free range that queued work still uses, so that a later run is no longer
+ * idle. Returns WEIR_ERR_BUSY if too few granules are left for this reason; a new search may find more. */
 weir_status weir__vm_claim_idle(weir_pool *pool, uint64_t granules);
-/* Returns every claimed granule to the strategy as memory or as a hole, with tick 0, because no work is pending on the
- * granules. */
+/* Ends a move: gives every claimed granule back to the strategy, as memory or as a hole. The tick is 0, because no
+ * queued work uses the granules. */
 void weir__vm_settle(weir_pool *pool);
 
 /* --- vm_span.c: pool lock held on entry and exit, released for the device calls; called by the thread that grows
  * --- */
 
-/* Reserves a span of addresses that has a window for the request. */
+/* Reserves another span of addresses, with room for the request. */
 bool weir__vm_add_span(struct request *request);
-/* Releases the reservations that the strategy had no host memory for. Stops if the device refuses. */
+/* Releases the address reservations that the strategy had no host memory for. Stops if the device refuses. */
 void weir__vm_release_refused(weir_pool *pool);
 /* The pool is being destroyed: destroys all mapped handles and releases all addresses. No lock held. */
 void weir__vm_return_spans(weir_pool *pool, weir_status *first);
@@ -183,23 +183,22 @@ void weir__vm_free_spans(struct pool_vm *vm);
 
 /* --- vm_plan.c: pool lock held; called by the thread that grows --- */
 
-/* How a window gets its granules. */
+/* Where the memory for a request comes from: new granules, and idle granules that are moved into the window. */
 struct vm_plan {
     struct vm_window window;
     uint64_t creates;
     uint64_t victims; /* idle granules to move; if not 0, scratch->runs holds the runs from which to take them */
-    bool cramped;     /* because of large handles, no window has as few granules of its own as a window that begins
-                         at a granule would have */
+    bool cramped;     /* large handles prevent placing the request on as few free granules as its size needs */
 };
 
-/* Returns the fewest granules for which one handle is made. */
+/* Returns the fewest granules that get one common handle; fewer granules get a handle each. */
 uint64_t weir__vm_least_of_handle(const weir_pool *pool);
-/* Finds the best window of the kind. Sets request->broken without host memory. */
+/* Finds the best window (place for the request) of the kind. Sets request->broken without host memory. */
 weir_status weir__vm_find_best(struct request *request, enum window_kind kind, struct vm_window *window);
 /* Finds granules that are idle because the host has seen the work on them complete; see weir__vm_find_idle. */
 weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *window, uint64_t wanted, uint64_t *granules);
-/* Plans the best window. If idle granules are too few for that window, plans the frugal window if that creates less.
- * Returns false if the limit or the device forbids the plan. */
+/* Plans the memory for plan->window, which needs the fewest new granules. If too few granules are idle for it, plans
+ * the frugal window (vm_window.h) if that creates less. Returns false if the limit or the device forbids the plan. */
 bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *plan);
 
 #endif

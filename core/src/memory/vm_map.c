@@ -48,8 +48,7 @@ static weir_status destroy_one(weir_pool *pool, struct vm_move *move, size_t num
     return status;
 }
 
-/* Returns the index of the last unmapped handle that has memory for `granules` granules, or in_hand if there is
- * none. */
+/* Returns the index in move->memory of the last handle of `granules` granules, or move->in_hand if there is none. */
 static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
 {
     for (size_t i = move->in_hand; i-- > 0;) {
@@ -60,7 +59,6 @@ static size_t in_hand_of(const struct vm_move *move, uint64_t granules)
     return move->in_hand;
 }
 
-/* Maps an unmapped handle of the step's size, which must exist. */
 static weir_status map_one(weir_pool *pool, struct vm_move *move, struct vm_step *step)
 {
     const size_t number = in_hand_of(move, step->granules);
@@ -94,7 +92,7 @@ static weir_status unmap_one(weir_pool *pool, struct vm_move *move, struct vm_st
     return status;
 }
 
-/* Splits a hole in two. The array has room for a hole per granule. */
+/* Splits a hole of the move in two. move->hole has room for an entry per granule. */
 static void halve(const struct pool_vm *vm, struct vm_move *move, size_t number)
 {
     WEIR_ASSERT(move->hole[number].granules > 1);
@@ -158,7 +156,7 @@ static weir_status make_room(weir_pool *pool, struct vm_move *move)
     return status;
 }
 
-/* Destroys unmapped handles until `spares` are left. Stops if the device refuses. */
+/* Destroys unmapped handles until only `spares` of them are left. Stops if the device refuses. */
 static weir_status drop_surplus(weir_pool *pool, struct vm_move *move, size_t spares)
 {
     weir_status status = WEIR_OK;
@@ -168,8 +166,8 @@ static weir_status drop_surplus(weir_pool *pool, struct vm_move *move, size_t sp
     return status;
 }
 
-/* Reverses the steps done so far. A step that cannot be reversed stays as it is. Destroyed memory is not created
- * again. */
+/* Reverses the device calls of a failed move. A call that cannot be reversed stays in effect. Destroyed memory is not
+ * created again. */
 static void undo(weir_pool *pool, struct vm_move *move)
 {
     weir_status ignored = WEIR_OK;

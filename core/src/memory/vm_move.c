@@ -6,7 +6,7 @@
  */
 #include "vm_internal.h"
 
-/* The largest new handle is halved whenever a further one part in `churn_share` of the reserved memory has moved. */
+/* Each time another 1/churn_share of the reserved memory has moved, the size limit of a new handle is halved. */
 enum { churn_share = 4 };
 
 static void settle_step(weir_pool *pool, const struct vm_step *step)
@@ -57,7 +57,7 @@ void weir__vm_settle(weir_pool *pool)
     move->made_room = 0;
 }
 
-/* Takes adjacent granules from the strategy. If `limits` is NULL, the granules are holes. */
+/* Claims adjacent granules from the strategy: free memory with ticks within `limits`, or holes if `limits` is NULL. */
 static weir_status claim(weir_pool *pool, uint64_t address, uint64_t granules, const weir_tick *limits)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -82,7 +82,7 @@ static bool is_hole(const struct pool_vm *vm, struct vm_span *span, uint64_t add
     return granule == NULL || granule->handle == 0;
 }
 
-/* Adds a step for a claimed hole. The step's memory is taken elsewhere or created. */
+/* Adds to the move a step that fills a claimed hole, with new memory (`create`) or with an existing handle. */
 static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_lane lane, bool create)
 {
     WEIR_ASSERT(granules != 0);
@@ -98,9 +98,9 @@ static void fill(struct pool_vm *vm, uint64_t address, uint64_t granules, weir_l
     move->creates += create ? granules : 0;
 }
 
-/* Fills a part of the hole [*address, end) with existing memory of `granules` granules. Does nothing if the hole has no
- * room for it, or if `single` asks for the other kind of memory (single granules or large handles). A handle larger
- * than a new handle may be is not mapped again: it is destroyed, and the hole gets new handles. Returns how many
+/* Fills the start of the hole [*address, end) with an existing handle of `granules` granules. Does nothing if the hole
+ * is too small, or if `single` asks for the other kind of handle (of one granule, or of several). A handle above the
+ * size limit of new handles is not mapped again: it is destroyed, and the hole gets new handles. Returns how many
  * granules are filled. */
 static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_lane lane, bool single,
                       uint64_t granules, bool *wanted)
@@ -115,7 +115,7 @@ static uint64_t reuse(struct pool_vm *vm, uint64_t *address, uint64_t end, weir_
     return granules;
 }
 
-/* Fills a run of claimed holes: first with unmapped handles, the large ones first, then with new handles. With
+/* Fills a run of claimed holes: first with existing handles, the large ones first, then with new handles. With
  * `singly`, uses handles of one granule only. */
 static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_lane lane, bool singly)
 {
@@ -139,9 +139,9 @@ static void fill_run(struct pool_vm *vm, uint64_t address, uint64_t end, weir_la
     }
 }
 
-/* Chooses the sizes of new handles. If request sizes keep changing, a large handle fits few requests, and memory would
- * move for ever. So whenever a further share of the reserved memory has moved, the largest new handle is halved, down
- * to single granules. Larger handles are no longer moved. */
+/* Chooses the sizes of new memory handles. If request sizes keep changing, a large handle fits few requests, and memory
+ * would be moved for ever. So each time another 1/churn_share of the reserved memory has been moved, the size limit of
+ * a new handle is halved, down to one granule. Handles above the limit are no longer moved. */
 static void choose_sizes(const weir_pool *pool, struct vm_move *move)
 {
     struct pool_vm *vm = pool->vm;
@@ -165,7 +165,7 @@ weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window
     WEIR_ASSERT(window->first < window->end);
     struct pool_vm *vm = pool->vm;
     struct vm_span *span = vm_span_of(vm, window->first);
-    /* The granules that lie wholly in the request. */
+    /* [from, to): the granules that lie wholly in the request. */
     const uint64_t from = round_up(window->address, vm->granule);
     const uint64_t to = (window->address + window->size) & ~(vm->granule - 1);
     choose_sizes(pool, &vm->move);
@@ -187,7 +187,7 @@ weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window
     return status;
 }
 
-/* Returns whole handles at one end of an idle run. Together they have memory for `granules` granules, or for as few
+/* Chooses [*from, *to): whole handles at one end of an idle run, with memory for `granules` granules, or for as few
  * more as possible. */
 static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from,
                        uint64_t *to)

@@ -9,7 +9,7 @@
  */
 #include "vm_internal.h"
 
-/* The size of a small pool, in which spare memory costs more than device calls do. */
+/* A pool below this size is small: spare memory costs more there than device calls do. */
 #define SMALL_POOL_BYTES (UINT64_C(256) << 20)
 
 /* Idle memory is moved only if more than this would be reserved, unless the config says otherwise: 1/24 more than was
@@ -17,8 +17,8 @@
 enum { spare_share = 24, spare_granules = 3 };
 #define SPARE_BYTES (UINT64_C(6) << 20)
 
-/* The fewest granules for which one handle is made. Other requests cannot share a handle's memory, and in a small pool
- * that costs more than the device calls for single granules. */
+/* The fewest granules that get one common handle instead of a handle each. Two blocks cannot share a handle. In a small
+ * pool the memory wasted in this way costs more than the device calls for single granules. */
 enum { least_granules = 2, least_granules_small = 8 };
 
 uint64_t weir__vm_least_of_handle(const weir_pool *pool)
@@ -77,7 +77,7 @@ static uint64_t room_below(const weir_pool *pool, uint64_t bytes)
                                       : 0;
 }
 
-/* Returns the bytes that may be reserved before idle memory is moved. */
+/* Returns the most bytes that the pool reserves before it moves idle memory instead of creating more; 0: no bound. */
 static uint64_t budget(const struct request *request, uint64_t live)
 {
     const weir_pool *pool = request->pool;
@@ -94,7 +94,7 @@ static uint64_t budget(const struct request *request, uint64_t live)
     return most + small / share + (most - small) / large_share + (spare > bytes ? spare : bytes);
 }
 
-/* The most granules that may be created: under the limit, by the device, and before idle granules are moved. */
+/* The most granules to create: under the limit, by the device, and (`cheap`) before idle granules are moved instead. */
 struct vm_room {
     uint64_t by_limit;
     uint64_t by_device;
@@ -115,8 +115,8 @@ static struct vm_room room_for(const struct request *request, uint64_t live)
     return room;
 }
 
-/* Decides how the window gets its granules: spares first, then cheap creation, then idle granules, then further
- * creation. Returns false without host memory. Pool lock held. */
+/* Decides where the granules for the window come from: spare handles first, then new memory up to room->cheap, then
+ * idle granules, then more new memory. Returns false without host memory. Pool lock held. */
 static bool weigh(struct request *request, const struct vm_room *room, struct vm_plan *plan)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -152,8 +152,8 @@ bool weir__vm_make_plan(struct request *request, uint64_t live, struct vm_plan *
         }
         if (frugal.creates < plan->creates) {
             *plan = frugal;
-        } else if (!weigh(request, &room, plan)) { /* searches the idle granules for `plan` again, because the search
-                                                      for `frugal` replaced the runs */
+        } else if (!weigh(request, &room, plan)) { /* restores the runs of `plan`, which the search for `frugal` has
+                                                      replaced */
             return false;
         }
         plan->cramped = frugal.window.own > round_up(request->size, request->pool->vm->granule) >> shift;

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-/* A span is span_factor times the memory that may be reserved, and has at most span_most_granules unless a single
- * request needs more. */
+/* A span (one reservation of addresses) is span_factor times as large as the memory that the pool may reserve. It has
+ * at most span_most_granules granules, unless one request needs more. */
 enum { span_factor = 4, span_most_granules = 1 << 19, span_unknown_granules = 1 << 17 };
 
 void weir__vm_release_refused(weir_pool *pool)

@@ -21,8 +21,8 @@
 
 #include <stdlib.h>
 
-/* A maximal part of a stretch of one kind: holes, memory in single granules, or memory of one handle of several
- * granules. In the last case, [low, high) is all memory of the handle. */
+/* A maximal part of a stretch (adjacent holes and usable ranges) that is of one kind: holes, memory in single granules,
+ * or memory of one handle of several granules. In the last case, [low, high) is all memory of the handle. */
 struct vm_piece {
     uint64_t address;
     uint64_t size;
@@ -80,13 +80,13 @@ struct window_search {
     bool any_will_do;
     size_t ranges;
     size_t pieces;
-    uint64_t memory;       /* bytes of the present stretch that have memory */
-    uint64_t region;       /* start of the region that holds the pieces */
+    uint64_t memory;       /* bytes with memory in the adjacent ranges seen so far */
+    uint64_t region;       /* start of the region that holds the ranges */
     struct vm_window best; /* best.end 0: no window found yet */
 };
 
 /* Returns the number of handles for the hole [from, to). Granules that lie wholly in the request [begin, end) share one
- * handle if they are at least view->least. */
+ * handle if there are at least view->least of them. */
 static uint64_t handles_of(const struct vm_view *view, uint64_t from, uint64_t to, uint64_t begin, uint64_t end)
 {
     WEIR_ASSERT(from < to && begin < end);
@@ -96,8 +96,8 @@ static uint64_t handles_of(const struct vm_view *view, uint64_t from, uint64_t t
     return (to - from) / view->granule - (large ? (high - low) / view->granule - 1 : 0);
 }
 
-/* Counts the granules of the window without memory, and the handles for them. The request begins in piece `at` or
- * above. */
+/* Adds the window's granules without memory to window->need, and the handles for them to window->handles. The request
+ * begins in piece `at` or above. */
 static void count_missing(const struct window_search *search, size_t at, struct vm_window *window)
 {
     WEIR_ASSERT(at < search->pieces);
@@ -114,7 +114,7 @@ static void count_missing(const struct window_search *search, size_t at, struct 
     }
 }
 
-/* Returns the number of granules of [from, to) that lie wholly in the stretch. */
+/* Returns the number of granules of [from, to) that no block touches: they lie wholly in search->pieces. */
 static uint64_t untouched(const struct window_search *search, uint64_t from, uint64_t to)
 {
     WEIR_ASSERT(search->pieces != 0);
@@ -128,7 +128,7 @@ static uint64_t untouched(const struct window_search *search, uint64_t from, uin
     return from < to ? (to - from) / granule : 0;
 }
 
-/* True if a request in the window has all of each large handle that it touches. `at` is the first piece to look at. */
+/* True if the request has all of each large handle that it touches. `at` is the first piece to look at. */
 static bool has_whole_handles(const struct window_search *search, size_t at, const struct vm_window *window)
 {
     const struct vm_piece *pieces = search->scratch->pieces;
@@ -160,8 +160,8 @@ static bool is_better(const struct window_search *search, const struct vm_window
     return window->offset < best->offset;
 }
 
-/* Considers a request at `address`, which lies in the stretch, in piece `at` or below. Returns false if the request
- * would have only a part of a large handle. */
+/* Compares the request at `address` with the best window so far. The address lies in piece `at` or below. Returns false
+ * if the request would have only a part of a large handle. */
 static bool consider_at(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     WEIR_ASSERT(at < search->pieces);
@@ -191,8 +191,8 @@ static bool consider_at(struct window_search *search, size_t at, uint64_t addres
     return true;
 }
 
-/* Considers the request at the start of its first granule, or of the stretch if that lies above. If that is not
- * possible, considers the request at `address`. */
+/* Considers the request at the start of the granule of `address`, but not below the first piece. If the request cannot
+ * lie there, considers it at `address` itself. */
 static void consider(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     const uint64_t first = down(address, search->view->granule);
@@ -203,7 +203,7 @@ static void consider(struct window_search *search, size_t at, uint64_t address, 
     }
 }
 
-/* Considers the multiples of the alignment just below and above `place` at which the stretch [start, end) has room. */
+/* Considers the request at the multiples of its alignment next to `place`, if it fits into [start, end) there. */
 static void consider_around(struct window_search *search, size_t at, uint64_t place, uint64_t run, uint64_t start,
                             uint64_t end)
 {
@@ -218,7 +218,7 @@ static void consider_around(struct window_search *search, size_t at, uint64_t pl
     }
 }
 
-/* Adds the piece that begins at `address` in a range that ends at `end`. Returns the end of the piece. */
+/* Appends to search->pieces the piece at `address`, which ends at `end` or earlier. Returns the end of the piece. */
 static uint64_t add_piece(struct window_search *search, uint64_t address, uint64_t end, bool hole)
 {
     WEIR_ASSERT(address < end);
@@ -257,7 +257,7 @@ static void cut_into_pieces(struct window_search *search)
     }
 }
 
-/* True if every window of the stretch needs more granules than the best window so far. */
+/* True if every place in the present ranges needs more new granules than the best window so far. */
 static bool is_poor(const struct window_search *search)
 {
     const struct vm_window *best = &search->best;
@@ -265,7 +265,7 @@ static bool is_poor(const struct window_search *search)
            search->memory + best->need * search->view->granule < search->wish->size;
 }
 
-/* Considers all windows of the stretch, if it is large enough for one. */
+/* Ends a series of adjacent ranges: considers every place for the request in it, if the series is large enough. */
 static void end_stretch(struct window_search *search)
 {
     const struct vm_piece *ranges = search->scratch->ranges;
@@ -356,7 +356,7 @@ struct idle_search {
     struct vm_scratch *scratch;
     const struct vm_view *view;
     const struct vm_window *window;
-    uint64_t start; /* the run of usable memory that is being extended: [start, end); empty if they are equal */
+    uint64_t start; /* [start, end): the run of usable memory seen so far; empty if they are equal */
     uint64_t end;
     uint64_t next;     /* end of the last range */
     uint64_t granules; /* found so far */
@@ -398,8 +398,8 @@ static void note_run(struct idle_search *search, uint64_t from, uint64_t to, boo
     search->granules += scratch->runs[scratch->run_count++].granules;
 }
 
-/* Notes the runs in [from, to). Each large handle is a run of its own. A large handle that is only partly idle is left
- * out. */
+/* Adds the idle granules in [from, to) to scratch->runs. Each large handle is a run of its own; one that is only partly
+ * idle is left out. */
 static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bool hole_below, bool hole_above)
 {
     const struct vm_view *view = search->view;
@@ -416,8 +416,8 @@ static void note_idle(struct idle_search *search, uint64_t from, uint64_t to, bo
     note_run(search, from, to, hole_below, hole_above, false);
 }
 
-/* Ends the run that is being extended and notes its idle granules. Granules of the window are left out, because they
- * stay where they are. */
+/* Ends the usable memory [search->start, search->end) and notes its idle granules. Granules of the window are left out,
+ * because they stay where they are. */
 static void end_idle(struct idle_search *search, bool hole_above)
 {
     const uint64_t from = up(search->start, search->view->granule);
@@ -460,9 +460,9 @@ static bool see_idle_range(void *ctx, const weir_range_info *range)
     return !search->failed && search->granules < search->enough;
 }
 
-/* True if run `a` is taken before run `b`. First come, the largest first, large handles that a hole of the window can
- * take as they are, or that exceed the size of handles that are still mapped again. Then come runs beside holes, then
- * the smallest runs. */
+/* True if run `a` is moved before run `b`. First come large handles that a hole of the window can take as they are, or
+ * that are too large to be mapped again; of these the largest first. Then come runs beside holes, then the smallest
+ * runs. */
 static bool is_cheaper(const struct vm_run *a, const struct vm_run *b)
 {
     if (a->rank != b->rank) {
@@ -493,7 +493,6 @@ static void sift(struct vm_run *runs, size_t count, size_t at)
     runs[at] = run;
 }
 
-/* True if no run is cheaper than the one above it in the heap. */
 static bool is_heap(const struct vm_run *runs, size_t count)
 {
     for (size_t child = 1; child < count; child++) {

@@ -26,26 +26,26 @@
 
 #include <weir/strategy.h>
 
-/* The input of a walk. Memory of lane l below `lanes` with a tick at or below limits[l] is usable. */
+/* The input of a search over the strategy's ranges. Memory freed on the stream of lane l is usable up to tick
+ * limits[l]. */
 struct vm_view {
     const weir_strategy_ops *strategy;
-    /* The strategy's functions, or NULL. */
+    /* walk_holes and walk_free of the strategy; NULL if the strategy lacks them. */
     void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     const void *state;
     const weir_tick *limits;
     size_t lanes;
-    uint64_t granule; /* bytes, a power of two; holes and regions are multiples of it */
-    uint64_t least;   /* the fewest granules for which one handle is made */
-    uint64_t most;    /* the most granules for which one handle is made at present */
-    /* Returns true, and the granules [*start, *end) of the first handle of several granules that has memory in [from,
-     * to). Returns false if the granules in [from, to) have handles of one granule each, or no memory. The slot is NULL
-     * if no handle has several granules. */
+    uint64_t granule; /* bytes, a power of two; the sizes of holes and regions are multiples of it */
+    uint64_t least;   /* a hole of at least this many granules gets one handle, a smaller one a handle per granule */
+    uint64_t most;    /* the most granules of one handle at present */
+    /* Finds the first handle of several granules that has memory in [from, to). Returns true and all its granules as
+     * [*start, *end), or false if there is none. NULL if no handle has several granules. */
     bool (*find_handle)(const void *handles, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end);
     const void *handles;
 };
 
-/* A place for a request. The request at `address` touches the granules in [first, end). */
+/* A place for a request of `size` bytes at `address`. It touches the granules in [first, end). */
 struct vm_window {
     uint64_t address;
     uint64_t size; /* of the request */
@@ -53,41 +53,41 @@ struct vm_window {
     uint64_t end;
     uint64_t need;    /* granules of the window without memory */
     uint64_t handles; /* the fewest handles that can provide `need` granules */
-    uint64_t own;     /* granules of the window that no block touches: `need`, and granules that could be moved */
-    uint64_t run;     /* bytes of the free run that the window extends; UINT64_MAX if the window begins in a hole */
+    uint64_t own;     /* granules of the window that no block touches: `need`, and those that could be moved */
+    uint64_t run;     /* bytes of the free memory at an end of the window; UINT64_MAX if a hole lies there */
     uint64_t offset;  /* of `address` in its region */
 };
 
-/* Adjacent idle granules. `lane` is their lane, or the open lane if they are in several. */
+/* Adjacent idle granules (free, used by no queued work). `lane` is WEIR_LANE_OPEN if they lie in several lanes. */
 struct vm_run {
     uint64_t address;
     uint64_t granules;
-    int rank; /* a run of lower rank is taken first; see cheapest_first */
+    int rank; /* a run of lower rank is taken first; see is_cheaper */
     weir_lane lane;
     bool large;       /* a handle of several granules */
-    bool hole_below;  /* a hole lies below: granules are taken from the low end first, so that holes stay together */
+    bool hole_below;  /* true: a hole lies below, so granules are taken from the low end, and the holes stay together */
     bool beside_hole; /* a hole lies below or above */
 };
 
-/* Scratch memory, kept between calls. */
+/* Working arrays of the searches, which later calls use again. */
 struct vm_scratch {
-    struct vm_piece *ranges; /* ranges of a stretch, as the walk reports them */
+    struct vm_piece *ranges; /* adjacent holes and usable ranges, as the strategy's walk reports them */
     size_t range_capacity;
-    struct vm_piece *pieces; /* the same stretch, cut into pieces of one kind */
+    struct vm_piece *pieces; /* `ranges`, cut into pieces of one kind: see struct vm_piece */
     size_t piece_capacity;
-    struct vm_run *runs; /* result of the last weir__vm_find_idle: a heap, the cheapest first */
+    struct vm_run *runs; /* runs found by the last weir__vm_find_idle: a heap, the cheapest first */
     size_t run_count;
     size_t run_capacity;
 };
 
-/* Makes room for `wanted` elements. Returns false without host memory. */
+/* Enlarges the array to at least `wanted` elements. Returns false without host memory. */
 bool weir__vm_reserve(void **array, size_t wanted, size_t *capacity, size_t element);
 void weir__vm_scratch_fini(struct vm_scratch *scratch);
 
 enum window_kind {
     WINDOW_CHEAP,  /* fewest granules to map */
-    WINDOW_FRUGAL, /* fewest granules that could be moved */
-    WINDOW_MAPPED, /* no granule to map; the first window that the strategy's walk_free finds */
+    WINDOW_FRUGAL, /* the place that touches the fewest wholly free granules */
+    WINDOW_MAPPED, /* a place that needs no new memory: the first that the strategy's walk_free finds */
 };
 
 /* The request for which a window is searched. With `last_resort`, memory that the strategy keeps for requests of one
@@ -97,11 +97,11 @@ struct vm_wish {
     uint64_t align;
     bool last_resort;
     enum window_kind kind;
-    uint64_t at; /* the only address that will do; 0: any */
+    uint64_t at; /* the address that the request must have; 0: any */
 };
 
-/* Finds the best window of the kind. Returns WEIR_ERR_LIMIT if there is no window, WEIR_ERR_NO_MEMORY without host
- * memory. */
+/* Finds the best window (place for a request) of wish->kind. Returns WEIR_ERR_LIMIT if there is none,
+ * WEIR_ERR_NO_MEMORY without host memory. */
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window);
 
@@ -111,7 +111,8 @@ weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_vie
  * walk_free visits first. Returns WEIR_ERR_NO_MEMORY without host memory. */
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t wanted, uint64_t *granules);
-/* Takes the cheapest run out of scratch->runs, which must not be empty. The result is valid until the next search. */
+/* Removes the run of granules that is cheapest to move from scratch->runs, which must not be empty. The result is valid
+ * until the next search. */
 const struct vm_run *weir__vm_take_run(struct vm_scratch *scratch);
 
 #endif

@@ -5,14 +5,13 @@
  */
 #include "take.h"
 
-/* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in their slots. All such blocks together are
- * less than a thousandth of the pool. After coalescing they would serve few requests; in the slots they serve many. */
+/* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in the front cache. All such blocks together
+ * are less than a thousandth of the pool. Coalesced they would serve few requests; in the cache they serve many. */
 enum { kept_small_shift = 19 };
 
-/* Virtual memory: before a large request is placed, blocks below 1/2^13 of the reserved bytes stay in their slots. */
+/* Virtual memory: before a large request is placed, blocks below 1/2^13 of the reserved bytes stay in their cache. */
 enum { kept_beside_shift = 13 };
 
-/* Returns the stream that has the lane, or NULL if there is none. */
 static weir_stream *stream_at(weir_pool *pool, size_t lane)
 {
     pool_lock(pool);
@@ -21,7 +20,7 @@ static weir_stream *stream_at(weir_pool *pool, size_t lane)
     return stream;
 }
 
-/* Moves the blocks in slots to the strategy, from the slot of bin `least` upwards. Stream lock and pool lock held. */
+/* Moves the cached blocks of size class `least` and above to the strategy. Stream lock and pool lock held. */
 static bool flush_slots(weir_stream *stream, unsigned least)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -83,7 +82,7 @@ bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream)
     return true;
 }
 
-/* Returns the first bin of blocks that are at least 1/2^shift of the reserved bytes. Pool lock held. */
+/* Returns the size class of blocks with 1/2^shift of the reserved bytes. Pool lock held. */
 static unsigned bin_of_share(const weir_pool *pool, unsigned shift)
 {
     const uint64_t granules = pool->held.bytes >> pool->granule_shift >> shift;

@@ -32,18 +32,18 @@ struct attempt {
     int tries;      /* number of attempts made because other threads freed memory; 0 again after a callback */
     uint64_t round; /* wait round; 0: not begun */
 
-    /* Copies of the pool's values, made when this thread last held the pool's lock: */
+    /* Values of the pool at the moment when this thread last held the pool's lock: */
     uint64_t reserved;
     uint64_t most; /* 0: unknown */
     uint64_t region_frees;
-    uint64_t slow_frees; /* copied at the beginning of the attempt */
+    uint64_t slow_frees; /* pool->slow_frees at the beginning of the attempt */
 };
 
 struct rung {
     weir_rung name; /* the counter to raise; for WEIR_RUNG_LANE, the counter that names where the memory was found */
     bool (*when)(const struct attempt *attempt);
     bool (*act)(struct attempt *attempt); /* false: nothing has changed; continue with the next rung */
-    unsigned then;                        /* LOOK_... flags and the flags below */
+    unsigned then;                        /* LOOK_... flags (where to search), GROW, EXCHANGE and REPEAT */
 };
 
 enum {
@@ -79,7 +79,7 @@ static bool prefers_waiting(const struct attempt *attempt)
     }
 }
 
-/* True if another thread has returned regions since the device last refused this request. */
+/* True if another thread has given regions back since the device last refused this request. */
 static bool others_gave_back(const struct attempt *attempt)
 {
     return attempt->region_frees != attempt->request->region_frees;
@@ -121,7 +121,7 @@ static bool as_last_resort(struct attempt *attempt)
     return true;
 }
 
-/* Waits for the next stream of the round. If a wait fails, goes on to the next stream. */
+/* Waits on the host for the next stream of the wait round. If a wait fails, goes on to the next stream. */
 static bool sync_next(struct attempt *attempt)
 {
     weir_status status = WEIR_ERR_DEVICE;
@@ -133,8 +133,8 @@ static bool sync_next(struct attempt *attempt)
     return true;
 }
 
-/* After the last search, a poll or another thread may have seen work complete. After its refusal, the device may have
- * got more memory. So search again and ask again. */
+/* Forgets how much memory the device had. A poll or another thread may have seen work complete, and the device may have
+ * got more memory. So the request searches again and asks the device again. */
 static bool ask_anew(struct attempt *attempt)
 {
     attempt->request->ceiling = 0;
@@ -164,7 +164,6 @@ enum { rungs = sizeof(ladder) / sizeof(ladder[0]) };
 
 /* --- the loop --- */
 
-/* Copies the pool's values. Pool lock held. */
 static void see(struct attempt *attempt)
 {
     WEIR_ASSERT(pool_is_locked(attempt->request->pool));
@@ -189,7 +188,7 @@ static bool look(struct attempt *attempt, const struct rung *rung)
     return served;
 }
 
-/* Serves the request as the rung says. grow and exchange count the rung themselves. */
+/* Searches, exchanges idle memory or grows, as rung->then says. exchange and grow raise the counter themselves. */
 static bool serve(struct attempt *attempt, const struct rung *rung)
 {
     struct request *request = attempt->request;

@@ -26,13 +26,13 @@ struct request {
     weir_tag tag;
     uint64_t region_asked; /* the smallest region asked for */
     uint64_t region_frees; /* the pool's count of region_frees when this request last tried to take a region */
-    bool soft;             /* the soft limit counts as the hard limit for now */
+    bool soft;             /* true: the soft limit is the limit of this attempt */
     bool limited;          /* the pool's own limit forbade growing */
-    bool splits_handle;    /* virtual memory: the strategy chose a part of a handle, so the range was given back */
-    bool keeps_whole;      /* the request breaks no much larger idle region: region.c takes a region for it instead */
+    bool splits_handle;    /* virtual memory: a range found had only a part of a large handle, so it was freed again */
+    bool keeps_whole;      /* the request may not split a much larger idle region, but gets a region of its own */
     bool kept_whole;       /* there was such an idle region */
-    bool last_resort;      /* the device has refused: memory set apart for other kinds of requests may be used */
-    uint64_t ceiling;      /* virtual memory: the most that the device gives, learnt from a refusal; 0: unknown */
+    bool last_resort;      /* the device has refused; memory set apart for other kinds of requests counts as free */
+    uint64_t ceiling;      /* virtual memory: the most bytes that the device gives, learnt from a refusal; 0: unknown */
     weir_status broken;    /* not WEIR_OK: the request cannot continue (no host memory) */
 };
 
@@ -44,7 +44,7 @@ static inline void weir__oom_explain(const struct request *request)
 
 /* --- ladder.c --- */
 
-/* Serves a request after the front cache and the stream's own lane have missed. No lock held. */
+/* Serves a request after the front cache and the stream's own free memory have missed. No lock held. */
 weir_status weir__order_alloc(struct request *request);
 
 /* --- reuse.c --- */
@@ -52,64 +52,66 @@ weir_status weir__order_alloc(struct request *request);
 /* Where to look for free memory. */
 enum {
     LOOK_OWN = 1u,      /* the stream's own lane */
-    LOOK_OTHERS = 2u,   /* the open lane, and lanes that the stream is ordered after */
-    LOOK_GATHERED = 4u, /* adjacent ranges in different lanes, all of which the stream may use, gathered into one */
+    LOOK_OTHERS = 2u,   /* memory that every stream may use, and memory of streams that this one is ordered after */
+    LOOK_GATHERED = 4u, /* adjacent free ranges of several streams, all usable by this one, merged into one */
     LOOK_FREE = LOOK_OWN | LOOK_OTHERS,
     LOOK_ALL = LOOK_FREE | LOOK_GATHERED,
 };
 
-/* Serves the request from memory that is free now. *found receives the rung that says where the memory was. Pool lock
- * held. */
+/* Serves the request from memory that is free now, without a device call. *found receives the rung that says
+ * where the memory was. Pool lock held. */
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found);
-/* Takes a range for the request from a lane and makes it a block. Pool lock held. */
+/* Takes a free range, freed at tick `limit` or before, from one stream's lane, as the request's block. Pool lock
+ * held. */
 bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick limit);
-/* Gives a range back that the strategy has just taken from the lane. `block` is the block made of the range, or NULL.
- * Pool lock held. */
+/* Undoes a take: frees a range to the lane (free memory of a stream) from which it has just been taken. `block` is the
+ * block made of the range, or NULL. Pool lock held. */
 void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block);
-/* Serves the request from adjacent ranges that the stream may use. The pool's memory (its `join`) or the strategy's
- * gather makes them one range. Pool lock held. */
+/* Serves the request from adjacent free ranges of several streams, merged by memory_ops.join or, without it, by the
+ * strategy's gather. Pool lock held. */
 bool weir__order_join_locked(struct request *request);
-/* Serves the request from adjacent ranges in different lanes, which the strategy gathers. Pool lock held. */
+/* Serves the request from adjacent free ranges of several streams, merged by the strategy's gather. Pool lock held. */
 bool weir__order_gather_locked(struct request *request);
-/* Fills pool->limits: for each lane the highest tick at which `stream` may use memory of the lane. If `stream` is NULL,
- * the highest tick at which every stream may use the memory. Pool lock held. */
+/* Fills pool->limits and returns it: `stream` may use memory that was freed on the stream of lane l up to tick
+ * limits[l]. If `stream` is NULL, the limits hold for every stream. Pool lock held. */
 const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *stream);
-/* Frees a block to the strategy, or makes it pending. Stream lock held, pool lock not held. */
+/* Frees a block to the strategy, or makes it pending if other streams use it. Stream lock held, pool lock not held. */
 void weir__order_free(weir_block *block, weir_stream *stream);
-/* Ends a block that no queued work touches and gives its memory to the strategy. Pool lock held. */
+/* Frees to the strategy a block that no queued work uses: any stream may use its memory at once. Pool lock held. */
 void weir__order_give_to_all_locked(weir_block *block);
-/* Frees a block that no queued work touches. Pool lock not held. */
+/* Frees a block that no queued work uses: any stream may use its memory at once. Pool lock not held. */
 void weir__order_free_idle(weir_block *block);
-/* Records that the stream's ticks up to `tick` are complete. Pool lock held. */
+/* Records that the host has seen the stream's work up to `tick` complete. Pool lock held. */
 void weir__order_done_locked(weir_stream *stream, weir_tick tick);
-/* Tells the strategy which of the stream's ticks are complete. This opens the memory freed at these ticks. Not for
- * private lanes. Pool lock held. */
+/* Tells the strategy which of the stream's ticks are complete, so that every stream may use memory freed at these
+ * ticks. Not for private lanes. Pool lock held. */
 void weir__order_promote_locked(weir_stream *stream);
 /* Records that memory freed at `tick` of the stream goes to the strategy or is pending. Pool lock held. */
 void weir__order_freed_locked(weir_stream *stream, weir_tick tick);
-/* Moves pending blocks to lanes, if clocks and completed ticks allow it. Returns true if a block moved. `taker` may be
- * NULL. Pool lock held. */
+/* Frees pending blocks (freed while several streams used them) to the strategy, if one stream, possibly `taker`, is
+ * ordered after all uses. `taker` may be NULL. Returns true if a block moved. Pool lock held. */
 bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
 
 /* --- flush.c --- */
 
-/* Takes in the frees of other threads and the block in `last`, and gives the large blocks to the strategy, stamped with
- * the stream's tick. Called before an event is recorded that is to cover these frees. Returns true if there was a
- * block. Stream lock held. */
+/* Empties the remote free list and front.last, and gives the large cached blocks to the strategy, stamped with the
+ * stream's tick. Called before an event is recorded that is to cover these frees. Returns true if there was a block.
+ * Stream lock held. */
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
-/* Moves the stream's front cache and remote free list to the strategy. Returns true if there was a block. Stream lock
- * held. */
+/* Moves all blocks in the stream's front cache and remote free list to the strategy. Returns true if there was one.
+ * Stream lock held. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
-/* Called before a large request is placed among requests of all sizes: moves all but the small blocks to the strategy.
- * Otherwise the request would be placed around the cached blocks, and smaller requests would fill the hole that is
- * large enough for it. Stream lock held. */
+/* Called before virtual memory places a large request: moves all but the small blocks of the front cache to the
+ * strategy. Otherwise the request would be placed around the cached blocks, and smaller requests would fill the gap
+ * that is large enough for it. Stream lock held. */
 void weir__order_flush_beside_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the large blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
 void weir__order_flush_large_locked(weir_stream *stream);
-/* Flushes the stream before the pool grows, except blocks that are tiny relative to the pool. Returns true if there was
- * a block. No lock held. */
+/* Gives the stream's cached blocks to the strategy before the pool grows, except blocks that are tiny relative to the
+ * pool. Returns true if a block moved. No lock held. */
 bool weir__order_flush_to_join(weir_stream *stream);
-/* Flush one stream, and all streams, completely. Return true if there was a block. No lock held. */
+/* Give all cached blocks of one stream, or of all streams, to the strategy. Return true if there was one. No lock
+ * held. */
 bool weir__order_flush(weir_stream *stream);
 bool weir__order_flush_all(weir_pool *pool);
 
@@ -127,9 +129,9 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
 /* Makes the request's stream wait, on the device, for another stream: the one with the largest range that would serve
  * the request. The host does not wait. Returns true if the request may now use memory that it could not use before. */
 bool weir__order_wait_on_device(struct request *request);
-/* Destroys an event of the pool's own, or keeps it if the device refuses. */
+/* Destroys an event that the pool has created, or keeps the event if the device refuses. */
 void weir__order_drop_event(weir_pool *pool, weir_event *event);
-/* Destroys the kept events, until the device refuses. */
+/* Destroys the events that the device has refused to destroy before, until it refuses again. */
 void weir__order_drop_events(weir_pool *pool);
 
 #endif

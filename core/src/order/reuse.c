@@ -59,9 +59,8 @@ const weir_tick *weir__order_limits_locked(weir_pool *pool, const weir_stream *s
     return limits;
 }
 
-/* Returns the lanes of the group that may hold memory which the stream may take: lanes that the stream is ordered
- * after, and lanes in the set `missed_promotion`. Memory at completed ticks has been promoted, unless it entered its
- * lane after the promotion; then the lane is in that set. */
+/* Returns the streams of the group, as bits, that may hold memory which the stream may take: streams that it is ordered
+ * after, and streams in `missed_promotion`. All other memory at completed ticks is open to every stream. */
 static uint64_t open_to(const weir_stream *stream, size_t group)
 {
     const weir_pool *pool = stream->owner;
@@ -72,7 +71,8 @@ static uint64_t open_to(const weir_stream *stream, size_t group)
     return lanes;
 }
 
-/* Takes from lanes of streams that the request's stream is already ordered after. Pool lock held. */
+/* Serves the request from memory freed on streams that the request's stream is already ordered after. Pool lock
+ * held. */
 static bool take_ordered_locked(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -94,9 +94,8 @@ static bool take_ordered_locked(struct request *request)
     return false;
 }
 
-/* Opens memory that the completed work of other streams has left. The memory in the asking stream's own lane stays
- * there: the stream can take it anyway, and memory in the open lane does not coalesce with the stream's next frees.
- * Pool lock held. */
+/* Opens idle memory of other streams to all streams. The asking stream's own memory stays with it: the stream can take
+ * it anyway, and memory that is open to all streams does not coalesce with the stream's next frees. Pool lock held. */
 static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -108,7 +107,8 @@ static void promote_others_locked(weir_pool *pool, const weir_stream *taker)
     }
 }
 
-/* Takes from the open lane, and from lanes of streams that the asking stream is ordered after. Pool lock held. */
+/* Serves the request from memory freed on other streams: memory that every stream may use (the open lane), and memory
+ * of streams that the request's stream is ordered after. Pool lock held. */
 static bool take_from_others(struct request *request, weir_rung *found)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -212,7 +212,6 @@ void weir__order_give_to_all_locked(weir_block *block)
     pool->strategy->free(pool->state, block_delete(pool, block), lane, 0);
 }
 
-/* Removes from the block's list the uses that are known to be complete. Pool lock held. */
 static void drop_done(weir_pool *pool, struct block_uses *uses)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -239,8 +238,8 @@ static bool ordered_before(const struct block_uses *uses, const weir_stream *str
     return true;
 }
 
-/* Gives a freed block, whose list holds all its uses, to the lane that may have it now. Returns false if there is no
- * such lane yet. Pool lock held. */
+/* Makes a freed block, with all its uses in its list, memory of a stream that is ordered after these uses, or of all
+ * streams if the uses are complete. Returns false if there is no such stream yet. Pool lock held. */
 static bool settle(weir_block *block, weir_stream *taker)
 {
     WEIR_ASSERT(pool_is_locked(block_pool(block)));
@@ -263,8 +262,8 @@ static bool settle(weir_block *block, weir_stream *taker)
         give_to_lane(block, first->stream, first->tick);
         return true;
     }
-    /* If one stream of the list is ordered after all the others, its present tick covers all uses, so the memory goes
-     * to the lane of that stream. */
+    /* If one stream of the list is ordered after all other uses, its present tick covers all of them, so the block
+     * becomes memory of that stream. */
     for (const struct weir_use *use = first; use != NULL; use = use->next) {
         if (ordered_before(uses, use->stream)) {
             give_to_lane(block, use->stream, atomic_load_explicit(&use->stream->tick, memory_order_relaxed));
@@ -301,7 +300,7 @@ bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker)
     return moved;
 }
 
-/* Adds the freeing stream's use to the block's list. Stream lock and pool lock held. */
+/* Adds the use by the stream that frees the block to the block's list of uses. Stream lock and pool lock held. */
 static void note_free(struct block_uses *uses, weir_stream *stream, weir_tick tick)
 {
     WEIR_ASSERT(stream_is_locked(stream));

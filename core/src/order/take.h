@@ -1,6 +1,6 @@
-/* core/src/order/take.h: takes a range from a lane, on a front-cache miss from the stream's own lane, and gives blocks
- * back. Inline, because a miss consists of little else. reuse.c decides which lanes a stream may take from, and which
- * lane a freed block enters. */
+/* core/src/order/take.h: takes a free range from a lane (the free memory of one stream), and frees blocks to lanes.
+ * Inline, because a miss of the front cache consists of little else. reuse.c decides which lanes a stream may take
+ * from, and which lane a freed block enters. */
 #ifndef WEIR_CORE_ORDER_TAKE_H
 #define WEIR_CORE_ORDER_TAKE_H
 
@@ -9,9 +9,9 @@
 
 typedef enum take_result {
     TAKE_SERVED,
-    TAKE_NONE,          /* the strategy has no such range in the lane */
-    TAKE_KEPT_WHOLE,    /* the strategy chose a part of a much larger idle region; the range was given back */
-    TAKE_SPLITS_HANDLE, /* virtual memory: the strategy chose a part of a handle; the range was given back */
+    TAKE_NONE,          /* there is no free range that is large enough */
+    TAKE_KEPT_WHOLE,    /* the range found would split a much larger idle region; it was freed again */
+    TAKE_SPLITS_HANDLE, /* virtual memory: the range found has only a part of a large handle; it was freed again */
     TAKE_BROKEN,        /* no host memory */
 } take_result;
 
@@ -25,9 +25,9 @@ static inline bool memory_keeps_whole(const weir_pool *pool, uint64_t size)
     return pool->memory->keeps_whole != NULL && pool->memory->keeps_whole(pool, size);
 }
 
-/* Takes a range of `size` bytes from the lane and makes it a block for a request of `requested` bytes on the stream.
- * With `keep_whole`, idle regions that are much larger than the request stay whole, if the pool's memory agrees. Pool
- * lock held. */
+/* Takes a range of `size` bytes from the lane (the free memory of one stream) and makes it a block for a request of
+ * `requested` bytes on `stream`. With `keep_whole`, does not split idle regions that are much larger, if
+ * memory_ops.keeps_whole agrees. Pool lock held. */
 static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, uint64_t requested, weir_lane lane,
                                          weir_tick limit, uint64_t size, uint64_t align, bool keep_whole,
                                          weir_block **out)
@@ -51,8 +51,8 @@ static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, u
     }
     WEIR_ASSERT(range.size >= size && (range.address & (align - 1)) == 0);
     weir_block *block = block_new(pool, stream, requested, &range);
-    /* With private lanes, a free on a stream other than the block's own makes the block pending. That must not need
-     * host memory, so the memory is allocated here. */
+    /* A strategy with private lanes reuses a block only on the block's own stream. A free on another stream puts the
+     * block on the pending list, and that must not fail for lack of host memory. So the list node is allocated here. */
     if (UNLIKELY(block == NULL || (private_lanes(pool) && weir__block_add_uses(block) == NULL))) {
         weir__order_untake_locked(pool, lane, &range, block);
         return TAKE_BROKEN;
@@ -61,9 +61,9 @@ static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, u
     return TAKE_SERVED;
 }
 
-/* Serves a request of `size` bytes, rounded up to `rounded`, from the stream's own lane after a front-cache miss.
- * `large`: the request is too large for a slot of the front cache. Returns a live block, or NULL if there is no such
- * memory. Stream lock held, pool lock not held. */
+/* Serves a request of `size` bytes, rounded up to `rounded`, from the stream's own free memory after a front-cache
+ * miss. `large`: the request is above the size classes of the front cache. Returns a live block, or NULL if there is no
+ * such memory. Stream lock held, pool lock not held. */
 static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size, bool large, uint64_t rounded,
                                              uint64_t align)
 {
@@ -74,7 +74,7 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
     }
     pool_work(pool);
     if (large && stream->front.large_count > 0) {
-        /* The large blocks in the front cache may hold the request once they have coalesced. */
+        /* The freed large blocks in the front cache may coalesce into a range that holds the request. */
         weir__order_flush_large_locked(stream);
     }
     weir_block *block = NULL;
@@ -85,8 +85,8 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
     }
     pool_unlock(pool);
     if (UNLIKELY(block == NULL) && pool->memory->mixes_sizes && large) {
-        /* Flushes before the ladder polls. A block flushed after the poll would get a tick that the poll has not seen
-         * complete, and then the range with which the block merges would not be idle. */
+        /* Flushes now, before the ladder polls. A block flushed after the poll would get a tick that the poll has not
+         * seen complete, and then the range with which the block merges would not be idle. */
         (void)weir__order_flush_locked(pool, stream);
     }
     return block;
@@ -116,8 +116,8 @@ static inline void flush_large_plainly(weir_pool *pool, weir_stream *stream)
     __atomic_store_n(&front->large_count, 0, __ATOMIC_RELAXED);
 }
 
-/* Does the same as take_from_own_lane, but only for a plain pool, a request without an alignment above the granule, and
- * a thread that owns the pool's lock. Returns NULL also if the request must be served in the general way. */
+/* Does the same as take_from_own_lane in the common case: a plain pool (weir_pool.plain), no alignment above the
+ * granule, and a thread that owns the pool's lock. Returns NULL also if the case is another one. */
 static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                        uint64_t rounded)
 {
@@ -152,8 +152,8 @@ static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uin
     return block;
 }
 
-/* Ends the block and gives its memory to the stream's lane, to be free from `tick` on. A lane's ticks do not go down.
- * Pool lock held. */
+/* Frees a block as memory of the stream, which may use it at once. Other streams may when the stream's work up to
+ * `tick`, or up to a later tick of its frees, is complete. Pool lock held. */
 static inline void give_to_lane(weir_block *block, weir_stream *stream, weir_tick tick)
 {
     WEIR_ASSERT(pool_is_locked(stream->owner));
@@ -164,8 +164,7 @@ static inline void give_to_lane(weir_block *block, weir_stream *stream, weir_tic
     pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stream->last_free);
 }
 
-/* Ends a block that only the stream uses and gives its memory to the strategy, to be free from `tick` on. Pool lock
- * held. */
+/* Frees a block that only `stream` uses to the strategy, stamped with the tick of the free. Pool lock held. */
 static inline void give_block(weir_block *block, weir_stream *stream, weir_tick tick)
 {
     WEIR_ASSERT(block_pool(block) == stream->owner);

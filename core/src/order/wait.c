@@ -17,7 +17,7 @@
 
 /* --- the pool's events --- */
 
-/* Makes room to keep all events of the pool and one more. Returns false without host memory. Pool lock held. */
+/* Makes room in kept.events for one event more. Returns false without host memory. Pool lock held. */
 static bool reserve_event(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -59,8 +59,8 @@ static weir_status obtain_event(weir_pool *pool, weir_event **event, uint64_t *f
     return status;
 }
 
-/* Keeps an event that the device would not destroy. There is room, because each event counts in kept.made until it is
- * destroyed. Pool lock held. */
+/* Keeps an event that the device refused to destroy, for reuse or a later try. kept.events has room for every event
+ * that exists. Pool lock held. */
 static void keep_event(weir_pool *pool, weir_event *event)
 {
     WEIR_ASSERT(pool->kept.count < pool->kept.made && pool->kept.made <= pool->kept.room);
@@ -126,8 +126,8 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_
     return status;
 }
 
-/* Returns the highest tick of the stream known to be complete, or 0. Records a new probe if none is in flight any more
- * and `last_free` is later than the completed ticks. Stream lock held. */
+/* Returns the highest tick of the stream known to be complete, or 0. Records a new event (the probe) if none is pending
+ * and memory was freed after the completed ticks. Stream lock held. */
 static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t *recorded, uint64_t *failed)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -168,8 +168,8 @@ static weir_tick unfinished_tick(const weir_stream *stream)
     return stream->owner->ordered && stream->last_free > done_on(stream) && !stream->retired ? stream->last_free : 0;
 }
 
-/* Takes in frees that have no tick yet, because their work may be unfinished as well. Returns true if there were any.
- * Stream lock held. */
+/* Gives frees without a tick the stream's tick, because their work may be unfinished as well, and updates *unfinished.
+ * Returns true if there were any. Stream lock held. */
 static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -182,7 +182,7 @@ static bool take_in(weir_pool *pool, weir_stream *stream, weir_tick *unfinished)
     return any;
 }
 
-/* Polls one stream; `unfinished` is its latest unfinished tick. Returns true if something has changed. */
+/* Asks the device if the stream's work up to tick `unfinished` is complete. Returns true if memory may be free now. */
 static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinished)
 {
     WEIR_ASSERT(stream->owner == pool);
@@ -202,8 +202,8 @@ static bool poll_stream(weir_pool *pool, weir_stream *stream, weir_tick unfinish
     return moved;
 }
 
-/* Returns the next stream above *lane that has a probe to query or frees to take in, or NULL. *unfinished receives the
- * stream's latest unfinished tick. */
+/* Returns the next stream above *lane to poll: its work may be unfinished, or frees on it have no tick yet. Returns
+ * NULL if there is none. *unfinished receives the stream's latest unfinished tick. */
 static weir_stream *next_to_poll(weir_pool *pool, size_t *lane, weir_tick *unfinished)
 {
     weir_stream *found = NULL;
@@ -236,8 +236,8 @@ bool weir__order_poll(weir_pool *pool)
 
 /* --- waiting on the host --- */
 
-/* Gives the probe back to its stream after a thread has waited for the probe. Drops the probe's event if the stream has
- * a new probe or is retired. */
+/* Gives an event back to its stream as the probe after a thread has waited for the event. Drops the event if the stream
+ * has a new probe or is retired. */
 static void put_probe_back(weir_stream *stream, weir_event *event)
 {
     WEIR_ASSERT(event != NULL);
@@ -292,7 +292,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     return status;
 }
 
-/* Returns the bytes that a wait for the stream could make usable. Pool lock held. */
+/* Returns the bytes that a wait for the stream could make usable, and the *largest range. Pool lock held. */
 static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uint64_t *largest)
 {
     WEIR_ASSERT(stream->lane < pool->lanes);
@@ -303,8 +303,8 @@ static uint64_t unfinished_bytes(weir_pool *pool, const weir_stream *stream, uin
     return stats.bytes;
 }
 
-/* Of the streams that may hold unfinished memory and have had no turn in the round, returns the one with the most
- * bytes, or NULL if there is none. Pool lock held. */
+/* Returns the stream with the most bytes in freed memory that queued work may still use, among the streams not yet
+ * waited for in this round. Returns NULL if there is none. Pool lock held. */
 static weir_stream *next_unfinished(weir_pool *pool, uint64_t round)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -336,7 +336,7 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
     }
     *status = weir__order_sync(pool, stream);
     pool_lock(pool);
-    /* Another thread may have given the stream a turn in a later round meanwhile. That turn counts for this round as
+    /* Another thread may have waited for the stream in a later round meanwhile. That wait counts for this round as
      * well. */
     stream->waited = *round > stream->waited ? *round : stream->waited;
     pool_unlock(pool);
@@ -345,8 +345,8 @@ bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir
 
 /* --- waiting on the device --- */
 
-/* Returns the stream other than the asking stream that has the largest range which would serve the request after a
- * wait, or NULL if there is none. Pool lock held. */
+/* Returns another stream: the one with the largest free range that could serve the request once that stream's work is
+ * done. Returns NULL if there is none. Pool lock held. */
 static weir_stream *worth_waiting_for(const struct request *request)
 {
     WEIR_ASSERT(request->size != 0);
@@ -370,8 +370,8 @@ static weir_stream *worth_waiting_for(const struct request *request)
     return best;
 }
 
-/* Makes the asking stream wait for an event of the donor that covers the donor's tick `wanted`. The donor's lock is
- * held, and the donor is not retired. */
+/* Makes the request's stream wait, on the device, for an event of the donor (the stream that has the memory). The event
+ * covers the donor's tick `wanted`. The donor's lock is held, and the donor is not retired. */
 static weir_status wait_for_donor(const struct request *request, weir_stream *donor, weir_tick wanted,
                                   weir_tick *covered, bool *recorded, uint64_t *failed)
 {
@@ -408,7 +408,7 @@ bool weir__order_wait_on_device(struct request *request)
     bool recorded = false;
     uint64_t failed = 0;
     stream_visit(donor);
-    const bool retired = donor->pool == NULL; /* the donor was retired meanwhile: its memory is in the open lane */
+    const bool retired = donor->pool == NULL; /* the donor was retired meanwhile: every stream may use its memory */
     const weir_status status = retired ? WEIR_OK : wait_for_donor(request, donor, wanted, &covered, &recorded, &failed);
     stream_unlock(donor);
     pool_lock(pool);
@@ -445,7 +445,6 @@ weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *ma
     return ours ? WEIR_OK : weir__refuse_stream("weir_stream_mark", pool, stream);
 }
 
-/* *unfinished receives unfinished_tick. */
 static bool has_reached(weir_pool *pool, const weir_stream *stream, weir_tick mark, weir_tick *unfinished)
 {
     pool_lock(pool);

@@ -19,7 +19,7 @@ enum {
 
 /* --- the index by address --- */
 
-/* One block of the index. An entry is reused for other blocks and never freed before the pool's end. */
+/* An entry of the index, for one block. It is reused for other blocks and never freed before the pool's end. */
 struct index_entry {
     _Atomic uint64_t address;
     _Atomic(weir_block *) block;
@@ -136,7 +136,7 @@ static void leave(weir_pool *pool, struct block_index *index, const weir_block *
     end_change(pool);
 }
 
-/* Frees an index that no reader has seen. Its entries become unused. */
+/* Frees an index that no reader has seen and puts its entries on the unused list. */
 static void give_up_index(weir_pool *pool, struct block_index *index)
 {
     for (size_t chain = 0; chain <= index->mask; chain++) {
@@ -245,7 +245,7 @@ weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **fou
             return WEIR_OK;
         }
         if (quiet) {
-            break; /* the chain is long but not a cycle: there was no host memory for a larger index */
+            break; /* no writer interfered: the chain is long, because there was no host memory for a larger index */
         }
     }
     bool ended = false;

@@ -19,12 +19,12 @@
 
 typedef enum weir_block_state {
     BLOCK_UNUSED,   /* not a block: the range is free, or is memory that the pool moves */
-    BLOCK_TAKEN,    /* the strategy counts the range as taken, but the stream does not count the block yet */
+    BLOCK_TAKEN,    /* being allocated: the range is taken, but the stream's counters do not count the block yet */
     BLOCK_LIVE,     /* held by the caller */
     BLOCK_CACHED,   /* in a front cache */
-    BLOCK_RETURNED, /* in the stream's remote free list: freed by a thread that does not feed the stream, and counted
-                       as live */
-    BLOCK_PENDING,  /* freed, waiting for several streams */
+    BLOCK_RETURNED, /* in the stream's remote free list: freed by a thread that does not feed the stream, but still
+                       counted as live */
+    BLOCK_PENDING,  /* freed, but several streams may still use it */
 } weir_block_state;
 
 struct weir_block {
@@ -43,11 +43,11 @@ struct weir_block {
 struct weir_use {
     struct weir_use *next;
     weir_stream *stream;
-    uint64_t serial; /* the stream's serial: tells it from a later stream with the same lane */
+    uint64_t serial; /* the stream's serial number: tells it from a later stream that reuses its lane */
     weir_tick tick;
 };
 
-/* Allocated by the first use, so that a free needs no host memory. */
+/* The uses of a block by other streams. Allocated with the first use, so that a free needs no host memory. */
 struct block_uses {
     struct weir_use *first;
     struct weir_use freed; /* the use by the stream that frees the block; in the list once the block is freed */
@@ -111,7 +111,7 @@ static inline weir_block_state state_of(const weir_block *block)
     return state_in(state_word(block));
 }
 
-/* Returns 0 unless the block is live. */
+/* Returns the tag of a live block, and 0 for any other block. */
 static inline weir_tag tag_of(const weir_block *block)
 {
     const uint32_t word = state_word(block);
@@ -124,7 +124,6 @@ static inline struct block_uses *block_uses(const weir_block *block)
     return (state_word(block) & BLOCK_USED) != 0 ? (struct block_uses *)block->record.as.pool.link : NULL;
 }
 
-/* Returns the next block in the remote free list that contains this block. */
 static inline weir_block *block_next(const weir_block *block)
 {
     WEIR_ASSERT(state_of(block) == BLOCK_RETURNED);
@@ -141,7 +140,7 @@ static inline void block_set_next(weir_block *block, weir_block *next)
 struct block_uses *weir__block_add_uses(weir_block *block);
 /* Frees the block's list of uses. Pool lock held. */
 void weir__block_drop_uses(weir_block *block);
-/* Removes the pair at *link from the block's list. */
+/* Removes the use at *link from the block's list of uses. */
 void weir__use_remove(struct block_uses *uses, struct weir_use **link);
 
 #endif

@@ -46,9 +46,9 @@ static void put_in_set(uint64_t *set, weir_lane lane, bool in)
     *set = in ? *set | bit : *set & ~bit;
 }
 
-/* A thread that puts a block into the remote free list stores the block and then reads the set. This function writes
- * the set and then reads the remote free list. All four accesses are sequentially consistent, so at least one of the
- * two threads sees the other's write. */
+/* A thread that frees a block remotely pushes it onto the remote free list and then reads the stream's bit in
+ * `waiting`. This function clears the bit and then reads the list. All four accesses are sequentially consistent, so at
+ * least one of the two threads sees the other's write. */
 void weir__lane_rest(weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));

@@ -17,7 +17,7 @@
 
 #include "pool/pool_internal.h"
 
-/* Returns the request in granules minus one. For size 0, returns a number that no block's key equals. */
+/* Returns the size in granules, rounded up, minus one. For size 0, returns a number that equals no block's key. */
 static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
 {
     return (size - 1) >> pool->granule_shift;
@@ -33,20 +33,20 @@ static inline unsigned front_shift(uint64_t granules)
     return (63u ^ (unsigned)__builtin_clzll(granules | 32u)) - 5u;
 }
 
-/* Returns the largest bin with a size of at most `granules`. */
+/* Returns the largest size class (bin) of at most `granules` granules. */
 static inline unsigned front_bin(uint64_t granules)
 {
     const unsigned shift = front_shift(granules);
     return 32u * shift + (unsigned)(granules >> shift);
 }
 
-/* Returns the size in granules of the largest bin with a size of at most `granules`. */
+/* Returns the size in granules of the largest size class of at most `granules` granules. */
 static inline uint64_t front_floor(uint64_t granules)
 {
     return granules >> front_shift(granules) << front_shift(granules);
 }
 
-/* Returns the front-cache key of a small request: its granules, rounded up to the size of a bin. */
+/* Returns the size class of a small request, in granules. The front cache looks for this number. */
 static inline uint64_t front_small_key(const weir_pool *pool, uint64_t size)
 {
     const uint64_t granules = front_granules(pool, size) + 1;
@@ -54,7 +54,7 @@ static inline uint64_t front_small_key(const weir_pool *pool, uint64_t size)
     return (granules + mask) & ~mask;
 }
 
-/* Returns the front-cache key of a request: its granules, rounded up as the slots do; exact for a large request. */
+/* Returns the key of a request in the front cache: its size in granules, if small rounded up to its size class. */
 static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
 {
     const uint64_t granules = front_granules(pool, size) + 1;
@@ -68,7 +68,6 @@ static inline uint64_t front_capacity(const weir_pool *pool, const weir_block *b
 
 /* --- small --- */
 
-/* Pops a block from slot `bin`, which is not empty. */
 static inline weir_block *front_pop_at(struct front_cache *front, uint64_t bin)
 {
     WEIR_ASSERT(front->slots[bin].count > 0);
@@ -83,20 +82,20 @@ static inline weir_block *front_pop_at(struct front_cache *front, uint64_t bin)
     return block;
 }
 
-/* A request takes a block of its own bin or of at most this many bins above. */
+/* A request takes a block of its own size class (bin) or of at most this many bins above. */
 #define FRONT_REACH 3u
 
-/* Special values of a bin's number. Their difference to any bin exceeds FRONT_REACH. */
-#define FRONT_NO_BIN ((uint64_t)1 << 62) /* no bin has a block, or the block is large */
+/* Values that are not the number of a bin. Each differs from every bin by more than FRONT_REACH. */
+#define FRONT_NO_BIN ((uint64_t)1 << 62) /* no bin has a block that fits, or the block is large */
 #define FRONT_FULL ((uint64_t)2 << 62)
 
-/* Returns the lowest bin in reach that has a block for a request of the bin `own`, or FRONT_NO_BIN. Looks only at bins
- * in the same word of `held`. A block may be 1/16 larger than the request. So two bins above `own` are in reach in the
- * lower half of a doubling, three in the upper half, and fewer where a bin is one granule. Looks at all of them without
- * a branch, because the size of the next request is not predictable. */
+/* Returns the lowest size class (bin) with a cached block for a request of size class `own`, or FRONT_NO_BIN. Looks
+ * only at bins in the same word of `held`. A block may be 1/16 larger than the request. So two bins above `own` are in
+ * reach in the lower half of a doubling, three in the upper half, and fewer where a bin is one granule. Looks at all of
+ * them without a branch, because the size of the next request is not predictable. */
 static inline uint64_t front_near(const struct front_cache *front, uint64_t own)
 {
-    /* For each half of a doubling (16 bins): a bit for each bin in reach, bit 0 for `own`. */
+    /* A mask for each half of a doubling (16 bins): bit n is set if a request may take a block n bins above its own. */
     static const uint8_t reach[FRONT_BINS / 16 + 1] = {1, 3,  7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15,
                                                        7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7, 15, 7};
     WEIR_ASSERT(own < FRONT_BINS);
@@ -110,7 +109,7 @@ static inline weir_block *front_pop_small(struct front_cache *front, uint64_t ow
     return bin != FRONT_NO_BIN ? front_pop_at(front, bin) : NULL;
 }
 
-/* Recomputes how many blocks the slot may keep, if the reserved bytes have changed. */
+/* Recomputes how many blocks the slot may hold, if the pool's bound has changed. */
 static inline void front_learn(const weir_pool *pool, struct front_slot *slot, uint64_t capacity)
 {
     WEIR_ASSERT(capacity != 0);
@@ -123,8 +122,8 @@ static inline void front_learn(const weir_pool *pool, struct front_slot *slot, u
     slot->epoch = epoch;
 }
 
-/* Pushes a block of `capacity` bytes onto slot `bin`. Returns false if there is no room, or if the slot's room has to
- * be computed anew first. */
+/* Pushes a block of `capacity` bytes onto the slot (stack) of size class `bin`. Returns false if the slot is full, or
+ * if its room has to be computed anew first. */
 static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block,
                                     uint64_t capacity, unsigned bin)
 {
@@ -142,7 +141,7 @@ static inline bool front_push_small(const weir_pool *pool, struct front_cache *f
 
 /* --- large --- */
 
-/* Removes the large block at index `i` and returns it. The blocks above it move down. */
+/* Removes the block at index `i` from the list of large blocks and returns it. The blocks above it move down. */
 static inline weir_block *front_take_large(struct front_cache *front, uint32_t i)
 {
     WEIR_ASSERT(i < front->large_count && state_of(front->large[i]) == BLOCK_CACHED);
@@ -179,7 +178,6 @@ static inline weir_block *front_pop_large(struct front_cache *front, uint64_t ke
     return i != FRONT_LARGE ? front_take_large(front, i) : NULL;
 }
 
-/* Pushes a large block of `capacity` bytes. Returns false if there is no room. */
 static inline bool front_push_large(const weir_pool *pool, struct front_cache *front, weir_block *block,
                                     uint64_t capacity)
 {
@@ -201,13 +199,13 @@ static inline void front_set_last(struct front_cache *front, uint64_t key)
     __atomic_store_n(&front->last_key, key, __ATOMIC_RELAXED);
 }
 
-/* Returns the block in `last`, or NULL if there is none. No counter counts this block as freed yet. */
+/* Returns the block in `last`, or NULL if there is none. The counters still count this block as live. */
 static inline const weir_block *front_freed(const struct front_cache *front)
 {
     return front->last_key != FRONT_EMPTY ? front->last : NULL;
 }
 
-/* Returns the bytes in slots and of large blocks. */
+/* Returns the bytes of all cached blocks except the block in `last`. */
 static inline uint64_t front_all_bytes(const struct front_cache *front)
 {
     uint64_t bytes = front->bytes;
@@ -217,7 +215,7 @@ static inline uint64_t front_all_bytes(const struct front_cache *front)
     return bytes;
 }
 
-/* True if the cache holds large blocks. Their frees have no tick yet. Needs no lock. */
+/* True if the cache holds large blocks: their frees are not stamped with a tick yet. Needs no lock. */
 static inline bool front_defers(const weir_pool *pool, const struct front_cache *front)
 {
     const uint64_t key = __atomic_load_n(&front->last_key, __ATOMIC_RELAXED);
@@ -225,7 +223,7 @@ static inline bool front_defers(const weir_pool *pool, const struct front_cache 
            __atomic_load_n(&front->large_count, __ATOMIC_RELAXED) != 0;
 }
 
-/* Adds the stream to `waiting` before the cache holds a large block. */
+/* Adds the stream to lane_group.waiting before its cache gets a large block. */
 static inline void front_wait(weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -235,7 +233,7 @@ static inline void front_wait(weir_stream *stream)
     }
 }
 
-/* Pops a block for a request of front_granules() `granules`. Returns NULL if there is none. */
+/* Takes a cached block for a request with front_granules() = `granules`. Returns NULL if none fits. */
 static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, uint64_t granules)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -244,8 +242,8 @@ static inline weir_block *front_pop(const weir_pool *pool, weir_stream *stream, 
 }
 
 /* Caches a freed block that no other stream uses. Its request is at most front_block_bytes. The caller sets its state.
- * Calls no function out of line. Returns the block's bin, FRONT_NO_BIN if the block is large, or FRONT_FULL if there is
- * no room or if front_push must decide whether there is room. */
+ * Calls no function out of line. Returns the block's size class, FRONT_NO_BIN for a large block, or FRONT_FULL if the
+ * block is not cached: there is no room, or only front_push can find out if there is. */
 static inline uint64_t front_push_quick(weir_pool *pool, weir_stream *stream, weir_block *block, uint64_t capacity)
 {
     WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);

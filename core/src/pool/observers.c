@@ -27,7 +27,7 @@ static const struct pool_observer *after(const _Atomic(struct pool_observer *) *
 #define EACH_OBSERVER(observer, first)                                                                                 \
     (const struct pool_observer *observer = (first); observer != NULL; observer = after(&observer->next))
 
-/* Counts the calling thread among those that report. Returns the counter, which end_telling decrements. */
+/* Counts the calling thread among those that report to observers. Returns the counter, for end_telling. */
 static _Atomic uint32_t *begin_telling(weir_pool *pool)
 {
     _Atomic uint32_t *telling = &pool->watch.telling[atomic_load(&pool->watch.side) % 2];

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
-/* noclone: in a clone, gcc drops unused arguments and passes the others in other registers. */
+/* noclone: a clone by gcc drops unused arguments and takes the remaining ones in other registers. */
 #if defined(__clang__)
 #define OUT_OF_LINE __attribute__((noinline))
 #else
@@ -62,15 +62,13 @@ static inline bool is_handle(weir_pool *pool, const weir_block *block)
     return block != NULL && (WEIR_CHECKS < 1 || (pool != NULL && weir__block_is_ours(pool, block)));
 }
 
-/* True if the handle is that of a block of the pool that has not gone back to the strategy. The stream of any other
- * block may not be read. */
+/* True if `block` is a block of the pool that has not gone back to the strategy. Only then may its stream be read. */
 static inline bool is_block(weir_pool *pool, const weir_block *block)
 {
     return is_handle(pool, block) && state_of(block) != BLOCK_UNUSED && block_stream(block) != NULL &&
            block_pool(block) == pool;
 }
 
-/* Returns the error for a block that is not the pool's, or is no longer live. */
 static OUT_OF_LINE weir_status refuse_block(const char *function, weir_pool *pool, const weir_block *block)
 {
     if (pool == NULL || block == NULL) {
@@ -106,15 +104,13 @@ static inline void prove(weir_pool *pool)
 /* Stands for a tag that has not been read yet: the stream's own tag, which is read under the stream's lock. */
 #define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
 
-/* Returns the tag for the request. Stream lock held. */
+/* Returns the tag of the request: `wanted`, or the stream's own tag for TAG_OF_STREAM. Stream lock held. */
 static inline weir_tag tag_on(const weir_stream *stream, weir_tag wanted)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     return wanted == TAG_OF_STREAM ? stream->tag : wanted;
 }
 
-/* Slow path: takes a freed block for the request out of the remote free list, after the front cache has missed. Returns
- * NULL if there is none. Stream lock held. */
 static OUT_OF_LINE weir_block *take_remote_free(weir_stream *stream, uint64_t key)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -144,8 +140,8 @@ static inline weir_status finish_alloc(weir_pool *pool, weir_stream *stream, uin
     return WEIR_OK;
 }
 
-/* Gets a block from the ladder. Stream lock held on entry and released meanwhile. On success it is held on return; on
- * failure it is not held. */
+/* Gets a block by one of the ways in ladder.c. Stream lock held on entry and released meanwhile. On success it is held
+ * on return; on failure it is not held. */
 static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
                                                weir_block **out)
 {
@@ -161,8 +157,8 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
     return status;
 }
 
-/* Slow path, after a miss of the front cache; the arguments are valid. The stream's own lane is asked for the
- * size as the front cache rounds it; the ladder is asked for the caller's size. Stream lock held on entry,
+/* Serves a request with valid arguments after a miss of the front cache. Searches the stream's own free memory for the
+ * size rounded up to a size class; then the ladder (ladder.c) serves the caller's size. Stream lock held on entry,
  * released on return. */
 static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, uint64_t align, bool cacheable,
                                             weir_block **out, weir_tag wanted)
@@ -212,7 +208,6 @@ static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream
     return WEIR_OK;
 }
 
-/* Returns WEIR_OK if the arguments of a request are valid. */
 static weir_status check_request(const weir_pool *pool, const weir_stream *stream, uint64_t size, uint64_t align,
                                  weir_block **out, weir_tag wanted)
 {
@@ -234,7 +229,7 @@ static weir_status check_request(const weir_pool *pool, const weir_stream *strea
     return WEIR_OK;
 }
 
-/* Slow path for arguments that have not been checked, or if the stream's lock could not be taken at once. */
+/* Slow path of weir_pool_free: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                           weir_block **out, weir_tag wanted)
 {
@@ -269,8 +264,8 @@ static OUT_OF_LINE weir_status alloc_large_at(weir_stream *stream, uint64_t size
     return hand_out(stream, front_take_large(&stream->front, i), size, out);
 }
 
-/* Serves a request while `last` is empty: from a slot, from the large list, or by the slow path. Stream lock held on
- * entry, released on return. */
+/* Serves a request while `last` is empty: from another cached block, or by the slow path. Stream lock held on entry,
+ * released on return. */
 static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                weir_block **out, uint64_t granules)
 {
@@ -279,8 +274,8 @@ static OUT_OF_LINE weir_status alloc_past_last(weir_pool *pool, weir_stream *str
     return block != NULL ? hand_out(stream, block, size, out) : alloc_missed(pool, stream, size, large, out, granules);
 }
 
-/* Pushes the block in `last`, which already counts as freed but is in no slot yet, and then does the same as
- * alloc_past_last. Stream lock held on entry, released on return. */
+/* Moves the block in `last`, which is counted as freed already, to its slot or to the strategy, and then does the same
+ * as alloc_past_last. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                 weir_block **out, uint64_t granules)
 {
@@ -291,8 +286,8 @@ static OUT_OF_LINE weir_status alloc_after_push(weir_pool *pool, weir_stream *st
     return alloc_past_last(pool, stream, size, large, out, granules);
 }
 
-/* Counts the block in `last` as freed and moves it to a slot or the large list. Returns the block's bin, FRONT_NO_BIN
- * if the block is large, or FRONT_FULL if front_push must decide whether there is room. Stream lock held. */
+/* Counts the block in `last` as freed and moves it to the slot of its size class or to the list of large blocks.
+ * Returns the result of front_push_quick. Stream lock held. */
 static inline uint64_t push_last(weir_pool *pool, weir_stream *stream)
 {
     struct front_cache *front = &stream->front;
@@ -304,8 +299,8 @@ static inline uint64_t push_last(weir_pool *pool, weir_stream *stream)
     return front_push_quick(pool, stream, block, capacity);
 }
 
-/* Slow path, while `last` is empty, for a request that is too large for a slot. Stream lock held on entry, released on
- * return. */
+/* Serves a request above the size classes while `last` is empty: from the list of large blocks, or by the slow path.
+ * Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                            weir_block **out, uint64_t granules)
 {
@@ -316,7 +311,6 @@ static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream,
                             : alloc_missed(pool, stream, size, true, out, granules);
 }
 
-/* Does the same as alloc_large while `last` is occupied. */
 static OUT_OF_LINE weir_status push_and_alloc_large(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                                     weir_block **out, uint64_t granules)
 {
@@ -324,7 +318,7 @@ static OUT_OF_LINE weir_status push_and_alloc_large(weir_pool *pool, weir_stream
                                                          : alloc_after_push(pool, stream, size, large, out, granules);
 }
 
-/* Slow path for a small request, if no slot has a block for it. If `last` is occupied, moves its block to a slot and
+/* Slow path for a small request, if no size class has a block for it. If `last` holds a block, moves it to its slot and
  * searches the slots again, because that block may serve the request. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
                                            weir_block **out, uint64_t granules)
@@ -336,10 +330,10 @@ static OUT_OF_LINE weir_status alloc_small(weir_pool *pool, weir_stream *stream,
     return alloc_past_last(pool, stream, size, large, out, granules);
 }
 
-/* Slow path when the block in `last` does not fit; the size has not been checked. Stream lock held on entry, released
- * on return. last_limit_waiting is 0, so that no block is a hit, while the pool is observed, while the stream has a
- * tag, and once it is retired. A hit makes no call, so this function saves few registers. It and the functions that it
- * ends with take their arguments in the places where weir_pool_alloc has them. */
+/* Serves a request that the block in `last` does not fit; the size has not been checked. Stream lock held on entry,
+ * released on return. last_limit_waiting is 0, so that alloc_slow serves every request, while the pool is observed,
+ * while the stream has a tag, and once it is retired. A hit makes no call, so this function saves few registers. It and
+ * the functions that it ends with take their arguments in the places where weir_pool_alloc has them. */
 static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                                weir_block **out, uint64_t granules)
 {
@@ -353,8 +347,8 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *str
         return front->last_key == FRONT_EMPTY ? alloc_large(pool, stream, size, true, out, granules)
                                               : push_and_alloc_large(pool, stream, size, true, out, granules);
     }
-    /* The slot is chosen before the block in `last` is pushed: the record of that block may be far away in memory, and
-     * the choice need not wait for it. */
+    /* Chooses the size class (bin) before the block in `last` is pushed: reading that block's record may miss the
+     * processor's cache, and the choice need not wait for it. */
     const uint64_t bin = front_near(front, front_bin(granules) + 1);
     if (bin == FRONT_NO_BIN) {
         return alloc_small(pool, stream, size, false, out, granules);
@@ -364,14 +358,14 @@ static OUT_OF_LINE weir_status alloc_from_slot(weir_pool *pool, weir_stream *str
         if (UNLIKELY(pushed == FRONT_FULL)) {
             return alloc_after_push(pool, stream, size, false, out, granules);
         }
-        if (UNLIKELY(bin - pushed <= FRONT_REACH)) { /* the block that was just pushed may fit better */
+        if (UNLIKELY(bin - pushed <= FRONT_REACH)) { /* the block just cached may fit better */
             return alloc_past_last(pool, stream, size, false, out, granules);
         }
     }
     return hand_out(stream, front_pop_at(front, bin), size, out);
 }
 
-/* Hands out the block in `last` for a request of another size in the same number of granules. Stream lock held on
+/* Hands out the block in `last` for a request of another size that has the same number of granules. Stream lock held on
  * entry, released on return. */
 static OUT_OF_LINE weir_status hand_out_resized(weir_pool *pool, weir_stream *stream, uint64_t size, weir_block *block,
                                                 weir_block **out)
@@ -390,7 +384,7 @@ static OUT_OF_LINE weir_status hand_out_resized(weir_pool *pool, weir_stream *st
 
 weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align, weir_block **out)
 {
-    /* If a condition fails here, alloc_slow checks all arguments again. */
+    /* The fast path. If a condition fails here, alloc_slow checks all arguments again. */
     struct lock_seat *seat = NULL;
     if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
                stream_lock_try(&stream->lock, &seat))) {
@@ -439,9 +433,8 @@ weir_status weir__pool_alloc_at(weir_pool *pool, weir_stream *stream, uint64_t a
     return finish_alloc(pool, stream, 0, request.block, out, 0);
 }
 
-/* Closes the open uses of a block that is being freed: each use gets the present tick of its stream. The caller has
- * queued its work before the tick is read under that stream's lock. So only an event recorded after that work can cover
- * the tick. */
+/* Closes the open uses of a block that is being freed: stamps each with the current tick of its stream. The caller has
+ * queued the work of the use before that. So only an event recorded after that work can cover the tick. */
 static void close_uses(struct block_uses *uses)
 {
     struct weir_use **link = &uses->first;
@@ -461,7 +454,7 @@ static void close_uses(struct block_uses *uses)
     }
 }
 
-/* Returns the region of a freed block to the device, for strategies that keep no free region. Waits for the stream
+/* Gives the region of a freed block back to the device, for strategies that keep no free region. Waits for the stream
  * first. */
 static void return_now(weir_pool *pool, weir_stream *stream, uint64_t address)
 {
@@ -483,7 +476,6 @@ static inline void tell_free(weir_pool *pool, const weir_block *block, const wei
     }
 }
 
-/* True if a live block may go into the front cache. Stream lock held. */
 static inline bool is_cacheable(const weir_stream *stream, const weir_block *block)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -507,7 +499,8 @@ static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *blo
     return WEIR_OK;
 }
 
-/* Frees a block that must not be put into `last`. Stream lock held on entry, released on return. */
+/* Frees a live block to the front cache, but not into `last`, or to the strategy. Stream lock held on entry, released
+ * on return. */
 static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -527,7 +520,7 @@ static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, 
     return WEIR_OK;
 }
 
-/* Puts a live block, which the stream has handed out, into `last`. Stream lock held. */
+/* Caches a live block of this stream in `last`, which the next request tries first. Stream lock held. */
 static inline void free_to_last(weir_pool *pool, weir_block *block, struct front_cache *front)
 {
     front->last = block;
@@ -536,7 +529,7 @@ static inline void free_to_last(weir_pool *pool, weir_block *block, struct front
 }
 
 /* Frees a block that has no tag and is not used by other streams, if the block cannot go into `last` at once: `last` is
- * occupied, the block is too large, or the stream is not in the set `waiting`. In the last case the stream enters the
+ * occupied, the block is too large, or the stream is not in lane_group.waiting. In the last case the stream enters that
  * set, and the block goes into `last`. weir_pool_free has taken the stream's lock; this function releases it. */
 static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
@@ -557,7 +550,7 @@ static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block
     return WEIR_OK;
 }
 
-/* Slow path for arguments that have not been checked, or if the stream's lock could not be taken at once. */
+/* Slow path of weir_pool_alloc: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (!is_block(pool, block)) {
@@ -581,8 +574,8 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
 
 weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    /* A block that other streams use needs their locks first. If a condition fails here, free_slow checks all arguments
-     * again. */
+    /* The fast path. free_slow serves every other case: it checks all arguments and takes the locks of other streams
+     * that use the block. */
     struct lock_seat *seat = NULL;
     if (LIKELY(is_handle(pool, block) && stream != NULL && stream->pool == pool &&
                stream_lock_try(&stream->lock, &seat))) {
@@ -626,7 +619,6 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
 
 /* --- uses --- */
 
-/* Returns WEIR_OK if the block is live and the stream is the pool's. */
 static weir_status check_use(const char *function, weir_pool *pool, const weir_block *block, const weir_stream *stream)
 {
     if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
@@ -645,7 +637,6 @@ static struct weir_use *find_use(const weir_block *block, const weir_stream *str
     return use;
 }
 
-/* Adds a use. Returns NULL without host memory. Pool lock held. */
 static struct weir_use *add_use(weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(pool_is_locked(stream->owner));

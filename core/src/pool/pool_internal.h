@@ -39,34 +39,34 @@
 
 /* --- the front cache: see front_cache.h --- */
 
-#define FRONT_GRANULES 131072u /* the most granules of a block in a slot: 64 MiB */
-#define FRONT_BINS 417u        /* 32 for each doubling up to FRONT_GRANULES */
+#define FRONT_GRANULES 131072u /* granules of the largest size class: 64 MiB */
+#define FRONT_BINS 417u        /* number of size classes: 32 for each doubling up to FRONT_GRANULES */
 #define FRONT_DEPTH 7u
 #define FRONT_LARGE 7u
 #define FRONT_WORDS ((FRONT_BINS + 63) / 64)
 
-/* Blocks of one bin of capacities, last in first out. One cache line. */
+/* The cached blocks of one size class (bin), last in first out. One cache line. */
 struct front_slot {
     uint16_t count;
-    uint16_t room; /* how many blocks the slot may keep, as computed when the pool's front.epoch was `epoch` */
+    uint16_t room; /* the most blocks that the slot may hold; valid while the pool's front.epoch equals `epoch` */
     uint32_t epoch;
     weir_block *blocks[FRONT_DEPTH];
 };
 
-/* The block freed last is in `last` and still counts as live, so a pair of alloc and free of one size touches nothing
- * else. All other blocks are in slots or in `large`. Bit b of `held` is set if slots[b] holds a block. */
+/* A stream's cache of freed blocks. `last` is the block freed last; it still counts as live, so a pair of alloc and
+ * free of one size touches nothing else. Bit b of `held` is set if slots[b] (of size class b) holds a block. */
 struct front_cache {
     weir_block *last;
-    uint64_t last_key;           /* granules, minus one, of the request for the block in `last`; FRONT_EMPTY if
+    uint64_t last_key;           /* the request size of the block in `last`, in granules minus one; FRONT_EMPTY if
                                     `last` is empty */
-    uint64_t last_limit;         /* bytes of the largest request that may put its block into `last` now */
-    uint64_t last_limit_waiting; /* the value of last_limit while the stream is in the set `waiting`; 0 if the stream
-                                    has a tag or takes the slow path */
+    uint64_t last_limit;         /* a freed block goes into `last` if its request had at most this many bytes */
+    uint64_t last_limit_waiting; /* last_limit while the stream is in lane_group.waiting; 0 if the stream has a tag
+                                    or every request takes the slow path */
     uint64_t bytes;              /* in slots */
     uint64_t held[FRONT_WORDS];
-    bool waits; /* true: the stream is in the set `waiting` until weir__lane_rest; false: only the set itself tells */
+    bool waits; /* true: the stream is in lane_group.waiting until weir__lane_rest; false: only that set tells */
     uint32_t large_count;
-    uint32_t large_keys[FRONT_LARGE]; /* capacities in granules; the block freed last is at the end */
+    uint32_t large_keys[FRONT_LARGE]; /* capacity in granules of each large block, in the order of their frees */
     weir_block *large[FRONT_LARGE];
     _Alignas(64) struct front_slot slots[FRONT_BINS];
 };
@@ -90,7 +90,7 @@ struct stream_counters {
     uint64_t sizes[WEIR_SIZE_BUCKETS];
 };
 
-/* Counters like those of a stream, for the blocks of one tag. Over all streams, live blocks = allocs - frees. */
+/* Counters of one stream for the blocks of one tag. Summed over all streams, allocs - frees = live blocks. */
 struct tag_counters {
     uint64_t allocs;
     uint64_t frees;
@@ -100,9 +100,9 @@ struct tag_counters {
 
 /* The tags of a pool. Allocated when the first tag gets a name. */
 struct pool_tags {
-    char *names[WEIR_TAGS];   /* by tag; a name is written once, before the pool's tag_count covers it */
-    int64_t peaks[WEIR_TAGS]; /* by tag, under the pool's lock: sampled, or exact if the pool has one stream and the tag
-                               * is not 0 */
+    char *names[WEIR_TAGS];   /* indexed by tag; a name is written once, before the pool's tag_count covers it */
+    int64_t peaks[WEIR_TAGS]; /* indexed by tag: most live bytes, under the pool's lock; exact if the pool has one
+                                 stream and the tag is not 0, else sampled */
 };
 
 /* The pool's own event on a stream. While `in_flight`, completion of the event means that the stream's ticks up to
@@ -113,29 +113,31 @@ struct probe {
     bool in_flight;
 };
 
-/* A thread that frees into the remote free list reads only fields that are rarely written. They lie in cache lines of
- * their own. */
+/* A thread that frees into a stream's remote free list reads only rarely written fields of the stream. These fields
+ * have cache lines of their own. */
 struct weir_stream {
     weir_pool *pool; /* the pool that accepts this handle from callers; NULL once retired */
     weir_pool *owner;
     void *native;
     uint64_t serial;                    /* never used twice in a pool */
-    _Atomic uint64_t front_block_bytes; /* largest block that takes the fast path; 0 while the pool has an observer */
+    _Atomic uint64_t front_block_bytes; /* the largest request that the front cache serves; 0 while the pool has an
+                                           observer */
     struct lane_group *group;
     weir_lane lane; /* the stream's number, from 1 */
-    weir_lane home; /* the lane that the stream searches first and that new memory for the stream enters: `lane`, or
-                       the open lane on a device without streams */
-    weir_tag tag;   /* tag of blocks from weir_pool_alloc; under the lock */
+    weir_lane home; /* the lane that the stream searches first and that gets its new memory: `lane`, or the open lane of
+                       all streams on a device without streams */
+    weir_tag tag;   /* tag of blocks from weir_pool_alloc; under the stream's lock */
 
-    /* From the lock's second cache line on, fields written under the lock: */
+    /* From here on, fields written under this lock. They begin in its second cache line: */
     _Alignas(64) struct stream_lock lock;
-    _Atomic weir_tick tick; /* the tick stamped on frees; raised under the stream's lock before an event is recorded */
+    _Atomic weir_tick tick; /* the stream's logical time, stamped on frees; raised under the stream's lock before an
+                               event is recorded */
     struct stream_counters counters;
-    struct tag_counters *tags; /* by tag; NULL until the pool has one */
+    struct tag_counters *tags; /* indexed by tag; NULL until the pool has a tag */
     struct probe probe;
     _Atomic(weir_block *)
-        returned; /* taken out of the remote free list, but not examined yet; other threads only test the pointer for
-                     NULL */
+        returned; /* blocks taken out of the remote free list, but not examined yet; other threads only test the
+                     pointer for NULL */
     struct front_cache front;
 
     /* Under the pool's lock: */
@@ -162,10 +164,10 @@ struct weir_stream {
  */
 struct lane_group {
     _Atomic uint64_t waiting; /* without a lock */
-    /* Under the pool's lock. weir__lane_note_locked maintains all but `missed_promotion`: */
+    /* Under the pool's lock. weir__lane_note_locked updates all these sets but `missed_promotion`: */
     uint64_t unfinished; /* streams with freed memory that the host does not know to be idle yet */
     uint64_t completed;  /* streams with completed ticks that the strategy has not been told of */
-    /* lanes that memory may have entered at a tick that had been promoted already */
+    /* streams that may hold memory freed at a tick reported to the strategy as complete before */
     uint64_t missed_promotion;
     uint64_t retired;
     uint64_t unused[3];
@@ -184,7 +186,7 @@ struct pool_region {
     struct pool_region *next;
 };
 
-/* The stream's tick and clock at the moment when the caller recorded an event. */
+/* An event that the caller has recorded: the tick and the vector clock of its stream at that moment. */
 struct known_event {
     weir_lane lane;
     weir_tick tick;
@@ -197,26 +199,27 @@ struct request;
 /* Observers: see observers.c. */
 struct pool_watch {
     _Atomic(struct pool_observer *) observers; /* newest first */
-    _Atomic uint32_t telling[2];               /* number of threads that are reporting without a lock, by side */
-    atomic_uint side;                          /* the side (modulo 2) on which a thread that begins to report counts
-                                                  itself */
-    atomic_bool awaiting;                      /* a thread waits for the reporting threads */
+    _Atomic uint32_t telling[2];               /* two counts of the threads that report to observers without a lock; see
+                                                  `side` */
+    atomic_uint side;                          /* index in `telling` (modulo 2) of the count that a thread raises when
+                                                  it begins to report */
+    atomic_bool awaiting;                      /* a thread that detaches an observer waits for the reporting threads */
     atomic_bool any;                           /* true if there is an observer */
 };
 
-/* Bounds of the front caches, as shares of the reserved bytes; `small` and `slot` in granules. */
+/* Bounds of the streams' front caches (caches of freed blocks). `small` and `slot` are in granules. */
 struct pool_front {
-    _Atomic uint64_t small; /* requests up to this size are rounded up to bins and stay in slots */
+    _Atomic uint64_t small; /* requests up to this size are small and are rounded up to a size class */
     _Atomic uint64_t slot;  /* how much one slot may hold */
-    _Atomic uint64_t limit; /* bytes that the slots of one stream may hold */
-    _Atomic uint32_t epoch; /* how often the shares have changed */
+    _Atomic uint64_t limit; /* bytes of small blocks that one stream may cache */
+    _Atomic uint32_t epoch; /* number of changes of `slot`: see struct front_slot */
     uint64_t largest;       /* bytes of the largest request that a front cache serves; 0: no front caches */
 };
 
 /* One thread at a time takes memory from the device or returns it: see region.c. */
 struct pool_growth {
     bool taken;
-    pthread_mutex_t mutex; /* held together with the pool's lock only for an instant */
+    pthread_mutex_t mutex; /* protects the wait for `ended`; held together with the pool's lock only for an instant */
     pthread_cond_t ended;
 };
 
@@ -225,7 +228,7 @@ struct pool_growth {
 struct pool_kept_events {
     weir_event **events;
     size_t count;
-    size_t room; /* at least `made`, so that an event can always be kept */
+    size_t room; /* room in `events`: at least `made`, so that an event can always be kept */
     size_t made; /* events that the pool has created and not destroyed */
 };
 
@@ -236,7 +239,7 @@ struct pool_blocks {
     _Atomic(struct block_index *) index; /* NULL until a block is looked up by its address */
     struct entry_chunk *chunks;
     struct index_entry *unused;
-    atomic_uint version; /* odd while a writer changes a chain that readers may be in */
+    atomic_uint version; /* version of the hash chains: odd while a writer changes them */
 };
 
 /* The reserved bytes, and the limits on them: see budget.c and mark.h. */
@@ -274,57 +277,56 @@ struct weir_pool {
     uint64_t granule_mask;
     uint64_t next_serial; /* of streams */
     unsigned granule_shift;
-    bool ordered;      /* the device has streams and events */
-    atomic_bool plain; /* true: a block consists of its record alone and may have any bytes. The pool has no virtual
-                        * memory, no private lanes and no index by address. Becomes false under the pool's lock. */
+    bool ordered;      /* true: the device has streams and events */
+    atomic_bool plain; /* true: blocks need no data outside their records, because the pool has no virtual memory, no
+                          private lanes and no index by address. Becomes false under the pool's lock. */
     pid_t process;
     atomic_uint holds; /* the pool is not destroyed while this is above 0 */
     struct pool_front front;
     struct pool_watch watch;
-    _Atomic uint32_t tag_count; /* includes untagged, so at least 1 */
+    _Atomic uint32_t tag_count; /* number of tags, including tag 0 of untagged blocks */
     struct pool_tags *tags;
 
     struct stream_lock lock;
     struct pool_growth growth;
 
     weir_stream **streams;      /* by lane; streams[0] is NULL */
-    size_t lanes;               /* one more than the highest lane */
+    size_t lanes;               /* one more than the number of the highest lane */
     size_t lane_room;           /* of the arrays by lane */
-    weir_tick *done;            /* by lane: the host knows that all ticks up to this one are complete */
+    weir_tick *done;            /* by lane: the highest tick that the host knows to be complete */
     weir_tick *limits;          /* scratch, by lane */
-    struct lane_group **groups; /* by lane / 64; a group never moves */
-    weir__number_map natives;   /* the lane of each stream that is not retired, by native handle */
-    weir__number_map events;    /* struct known_event, by the caller's pointer */
+    struct lane_group **groups; /* indexed by lane / 64; a group never moves */
+    weir__number_map natives;   /* from native stream handles to lanes, without retired streams */
+    weir__number_map events;    /* from a caller's event to its struct known_event */
     struct pool_kept_events kept;
 
     struct pool_region *regions;   /* newest first */
-    size_t regions_aside;          /* regions without a handle that are not on their way to the device: see region.c */
-    weir__number_map region_table; /* struct pool_region, by address */
+    size_t regions_aside;          /* number of regions that the strategy had no host memory for: see region.c */
+    weir__number_map region_table; /* from a region's address to its struct pool_region */
     struct pool_vm *vm;            /* NULL: the pool takes regions */
     struct pool_held held;
 
     struct pool_blocks blocks;
     weir_block *pending;
     uint64_t pending_bytes;
-    int64_t peak_requested; /* sampled on slow calls while there are several streams */
+    int64_t peak_requested; /* most requested bytes live at once; sampled while there are several streams */
     int64_t peak_live;
 
     weir_arena *arenas;
     uint64_t arenas_made;
 
     struct pool_counts counts;
-    uint64_t wait_rounds; /* number of wait rounds begun: see weir__order_sync_next */
-    uint64_t slow_frees;  /* number of frees by callers to the strategy; tells a failing request that memory was
-                             freed */
+    uint64_t wait_rounds; /* number of wait rounds begun; in a round a thread waits for each busy stream once */
+    uint64_t slow_frees;  /* number of frees that reached the strategy; a failing request compares it to learn that
+                             memory was freed */
     weir_oom_record oom;  /* describes the last request that failed */
     void (*explain)(const struct request *request); /* function that fills `oom`; set by life.c, so that order/ does
                                                        not call report/ */
     _Atomic unsigned slow_calls;                    /* checked builds only */
 };
 
-/* --- assertions about locks; single-threaded pools do not lock and pass both kinds --- */
+/* --- conditions for assertions about locks: always true in a single-threaded pool, which does not lock --- */
 
-/* The calling thread holds the lock. */
 static inline bool stream_is_locked(const weir_stream *stream)
 {
     return stream->lock.off || stream_lock_is_mine(&stream->lock);
@@ -335,7 +337,6 @@ static inline bool pool_is_locked(const weir_pool *pool)
     return pool->lock.off || stream_lock_is_mine(&pool->lock);
 }
 
-/* True if the calling thread does not hold the lock. */
 static inline bool outside_stream_lock(const weir_stream *stream)
 {
     return stream->lock.off || !stream_lock_is_mine(&stream->lock);
@@ -359,8 +360,8 @@ static inline void stream_lock(weir_stream *stream)
     }
 }
 
-/* Takes the stream's lock for any other purpose. The calling thread does not become the owner, so the lock stays cheap
- * for the thread that feeds the stream. */
+/* Takes the stream's lock for any purpose but an alloc or a free. The calling thread does not become the owner, so the
+ * lock stays cheap for the thread that feeds the stream. */
 static inline void stream_visit(weir_stream *stream)
 {
     WEIR_ASSERT(outside_stream_lock(stream));
@@ -408,15 +409,14 @@ static inline weir_pool *block_pool(const weir_block *block)
     return block_stream(block)->owner;
 }
 
-/* --- used by several files (inline) --- */
+/* --- small inline functions that several files use --- */
 
-/* Keeps the first failure of several calls that are all made. */
 static inline void keep_first(weir_status *first, weir_status status)
 {
     *first = *first == WEIR_OK ? status : *first;
 }
 
-/* Calls again if a call fails once, so that a transient failure leaks no memory. */
+/* Makes a failed call once more, so that a transient failure leaks no memory. */
 #define TWICE(call) ((call) == WEIR_OK ? WEIR_OK : (call))
 
 /* --- counters and states (inline) --- */
@@ -443,7 +443,6 @@ static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capa
     }
 }
 
-/* Makes the block live and counts the alloc. Stream lock held. */
 static inline void make_live(weir_stream *stream, weir_block *block, uint64_t size)
 {
     block_set_requested(block, size);
@@ -459,7 +458,7 @@ static inline void revive_block(weir_stream *stream, weir_block *block, uint64_t
     make_live(stream, block, size);
 }
 
-/* Makes a taken block live and counts the alloc. Keeps BLOCK_USED. Stream lock held. */
+/* Makes a block in state BLOCK_TAKEN live and counts the alloc. Keeps the bit BLOCK_USED. Stream lock held. */
 static inline void begin_block(weir_stream *stream, weir_block *block, uint64_t size)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -498,7 +497,7 @@ static inline bool is_plain(const weir_pool *pool)
     return atomic_load_explicit(&pool->plain, memory_order_relaxed);
 }
 
-/* Returns the size of the largest block that may take the fast path through a front cache now. Pool lock held. */
+/* Returns the size of the largest request for a front cache now: 0 while the pool has an observer. Pool lock held. */
 static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -511,8 +510,8 @@ static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
 void weir__pool_lock_all(weir_pool *pool);
 void weir__pool_unlock_all(weir_pool *pool);
 
-/* Counts the block in `last` as freed, and passes it to a slot, the large list or the strategy (remote_frees.c). Stream
- * lock held. */
+/* Counts the block in front.last as freed, and moves it to the rest of the front cache or to the strategy
+ * (remote_frees.c). Stream lock held. */
 void weir__front_unload(weir_pool *pool, weir_stream *stream);
 static inline void front_unload(weir_stream *stream)
 {
@@ -527,8 +526,8 @@ static inline void front_unload(weir_stream *stream)
 /* Frees a live block that no other stream uses, without the stream's lock. For a thread that does not feed the stream.
  * Returns false if the block is not live or must be freed under the stream's lock. */
 bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream);
-/* Takes a block with the front-cache key `key` out of the remote free list. Returns NULL if there is none. Moves other
- * blocks that it finds to the front cache or the strategy. Stream lock held, pool lock not held. */
+/* Takes a block of `key` granules, or up to 1/16 more, out of the remote free list. Returns NULL if there is none.
+ * Moves other blocks that it finds to the front cache or the strategy. Stream lock held, pool lock not held. */
 weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64_t key);
 /* Empties the remote free list into the front cache and the strategy. Returns true if there was a block. Stream lock
  * held, pool lock not held. */
@@ -536,7 +535,7 @@ bool weir__remote_frees_clear(weir_pool *pool, weir_stream *stream);
 
 static inline bool remote_frees_are_empty(const weir_stream *stream)
 {
-    /* One test: usually both are NULL. */
+    /* Tests both pointers at once: usually both are NULL. */
     return ((uintptr_t)atomic_load_explicit(&stream->remote_frees, memory_order_relaxed) |
             (uintptr_t)atomic_load_explicit(&stream->returned, memory_order_relaxed)) == 0;
 }
@@ -549,14 +548,14 @@ weir_status weir__refuse_tag(const char *function, const weir_pool *pool, weir_t
  * is NULL. */
 weir_status weir__refuse_stream(const char *function, const weir_pool *pool, const weir_stream *stream);
 
-/* Sets the largest block that the stream's front cache takes. The stream's tag is already set. Stream lock held, unless
- * no other thread knows the stream yet. */
+/* Sets the size of the largest request that the stream's front cache serves. The stream's tag is already set. Stream
+ * lock held, unless no other thread knows the stream yet. */
 void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes);
-/* Sets the stream's clock[lane] to max(clock[lane], tick). Returns false without host memory; then knowledge is lost,
- * which is safe. Pool lock held. */
+/* Raises the stream's clock[lane] to `tick` unless it is higher. Returns false without host memory; then memory may be
+ * reused later than necessary, but never too early. Pool lock held. */
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
 
-/* Returns the first lane at or above `lane` that is in the set, or 0 if there is none. */
+/* Returns the first stream number at or above `lane` that is in the set, or 0 if there is none. */
 static inline size_t next_lane(const weir_pool *pool, size_t lane, uint64_t (*set)(const struct lane_group *group))
 {
     uint64_t mask = UINT64_MAX << lane % 64;
@@ -600,8 +599,8 @@ static inline bool is_waiting(const weir_stream *stream)
     return (atomic_load_explicit(&stream->group->waiting, memory_order_seq_cst) & lane_bit(stream)) != 0;
 }
 
-/* Adds the stream to `waiting`. Called by the thread that has put a block into the remote free list, or under the
- * stream's lock. */
+/* Adds the stream to lane_group.waiting. Called under the stream's lock, or by the thread that has put a block into the
+ * stream's remote free list. */
 static inline void mark_waiting(weir_stream *stream)
 {
     if (!is_waiting(stream)) {
@@ -615,11 +614,12 @@ static inline weir_tick done_on(const weir_stream *stream)
     return stream->owner->done[stream->lane];
 }
 
-/* Removes the stream from `waiting`. Stream lock held, and its front cache holds no large block. */
+/* Removes the stream from lane_group.waiting. Stream lock held, and its front cache holds no large block. */
 void weir__lane_rest(weir_stream *stream);
-/* Updates the sets after the stream's ticks have changed, and when the stream is created or retired. Pool lock held. */
+/* Updates the stream's bits in its lane_group after a change of its ticks or of `retired`. Pool lock held. */
 void weir__lane_note_locked(weir_stream *stream);
-/* Notes that memory enters the lane at a tick that may already be complete. Pool lock held. */
+/* Notes that memory is freed on the stream of `lane` at a tick that the strategy may know to be complete already. Pool
+ * lock held. */
 void weir__lane_note_early_locked(weir_pool *pool, weir_lane lane, weir_tick tick);
 
 static inline weir_tick clock_at(const weir_stream *stream, weir_lane lane)
@@ -634,8 +634,8 @@ void weir__stream_fini_events(weir_pool *pool);
 
 /* --- block.c --- */
 
-/* Enter a block into the index and remove it. weir__block_enter_locked does nothing if there is no index, and returns
- * false without host memory. weir__block_leave_locked also frees the block's list of uses. Pool lock held. */
+/* weir__block_enter_locked adds a block to the index by address, if there is an index; it returns false without host
+ * memory. weir__block_leave_locked removes the block from the index and frees its list of uses. Pool lock held. */
 bool weir__block_enter_locked(weir_pool *pool, weir_block *block);
 void weir__block_leave_locked(weir_pool *pool, weir_block *block);
 
@@ -657,7 +657,7 @@ static inline weir_block *block_new(weir_pool *pool, weir_stream *stream, uint64
     return block;
 }
 
-/* Ends the block. The strategy still counts the range as taken. Returns the range's token. Pool lock held. */
+/* Turns the block back into a range that the strategy counts as taken. Returns the range's token. Pool lock held. */
 static inline void *block_delete(weir_pool *pool, weir_block *block)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -675,9 +675,9 @@ static inline void *block_delete(weir_pool *pool, weir_block *block)
 /* Finds the block that starts at `address`; *found is NULL if there is none. Takes no lock once the index exists.
  * Returns WEIR_ERR_NO_MEMORY if there is no host memory for the index. */
 weir_status weir__block_find(weir_pool *pool, uint64_t address, weir_block **found);
-/* Visits every block. Pool lock held. */
+/* Calls `visit` for every block of the pool. Pool lock held. */
 void weir__block_each_locked(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
-/* Visits every block of a pool that is being destroyed: no other thread uses the pool. */
+/* Calls `visit` for every block of a pool that is being destroyed: no other thread uses the pool. */
 void weir__block_each_alone(const weir_pool *pool, void (*visit)(void *ctx, weir_block *block), void *ctx);
 /* Checked builds only: true if the pointer is or was a block of the pool. Does not dereference the pointer. No lock
  * held. */
@@ -720,13 +720,13 @@ void weir__tag_sum_up(weir_pool *pool, struct tag_sums *sums);
  * weir__tag_leave_untagged subtracts the sums of the tags from index 0, so that only untagged blocks are left. */
 void weir__tag_add_stream(struct tag_sums *sums, const weir_stream *stream);
 void weir__tag_leave_untagged(struct tag_sums *sums);
-/* Raises the peaks of the tags. Pool lock held; the pool has tags. */
+/* Raises the peak of each tag to its present sum. Pool lock held; the pool has tags. */
 void weir__tag_raise_peaks_locked(weir_pool *pool, const struct tag_sums *sums);
 
-/* weir__tag_take counts a live block under its tag; weir__tag_drop ends that. The tag is not 0. Stream lock held. */
+/* weir__tag_take adds a live block to the counters of its tag; weir__tag_drop subtracts it. Stream lock held. */
 void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag);
 void weir__tag_drop(weir_stream *stream, weir_block *block);
-/* Ends the count of a block under its tag, if it has a tag. Stream lock held. */
+/* Subtracts a block from the counters of its tag, if it has a tag. Stream lock held. */
 static inline void drop_tag(weir_stream *stream, weir_block *block)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -749,7 +749,7 @@ void weir__tag_fini(weir_pool *pool);
 
 /* --- inspect.c --- */
 
-/* Visits every range. All locks held. */
+/* Calls `visit` for every address range of the pool. All locks held. */
 void weir__inspect_walk_locked(weir_pool *pool, weir_walk_visitor visit, void *ctx);
 
 /* --- snapshot.c --- */
@@ -779,10 +779,10 @@ struct snapshot {
     size_t count;
 };
 
-/* Copies all ranges. The member `stuck` of the pieces is for `stream` as the asking stream. Returns false without host
- * memory. No lock held. */
+/* Copies all address ranges of the pool. `stuck` of each piece names the stream that keeps `stream` from using the
+ * piece. Returns false without host memory. No lock held. */
 bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot);
-/* Virtual memory: returns the bytes of the granules that consist of free ranges only, free on any streams. */
+/* Virtual memory: returns the bytes of the granules in which all ranges are free, on any streams. */
 uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule);
 void weir__snapshot_fini(struct snapshot *snapshot);
 
@@ -794,26 +794,27 @@ struct pool_observer {
     _Atomic(struct pool_observer *) next;
 };
 
-/* Report the pool's present state to an observer that is being attached: memory, and a block if it is live. All locks
- * held. */
+/* Report the pool's present state to an observer that is being attached: the first function a range of memory, the
+ * second one a block, if the block is live. All locks held. */
 void weir__observer_tell_memory(const struct pool_observer *observer, bool given, uint64_t address, uint64_t size);
 void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block);
 
-/* Reports an alloc, before the caller gets the block. Stream lock held on entry, released on return. */
+/* Reports an alloc to observers, before the caller gets the block. Stream lock held on entry, released on return. */
 void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align);
 /* Reports the free of a live block, just before the block is freed on `stream`, or as idle if `stream` is NULL. A
  * stream's lock held. */
 void weir__watch_free(const weir_block *block, const weir_stream *stream);
-/* Report memory that the device has given, or that it is about to get back. Called by the thread that grows. No lock
- * held. */
+/* Report memory to the observers that the device has given, or that it is about to get back. Called by the thread that
+ * grows. No lock held. */
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
 void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
-/* Report a use of a live block; a caller's hint about an event, or about a stream if `event` is NULL; and a trim. No
- * lock held. */
+/* Report to the observers a use of a live block; a caller's hint about an event, or about a stream if `event` is NULL;
+ * and a trim. No lock held. */
 void weir__watch_use(const weir_block *block, const weir_stream *stream);
 void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);
 void weir__watch_trim(weir_pool *pool);
-/* Called when the pool is destroyed, before its memory goes back: end_blocks reports every live block as freed. */
+/* Called when the pool is destroyed, before its memory goes back. weir__watch_end_blocks reports every live block as
+ * freed; weir__watch_end reports the pool's end and frees the observers. */
 void weir__watch_end_blocks(weir_pool *pool);
 void weir__watch_end(weir_pool *pool);
 
@@ -821,7 +822,7 @@ struct request; /* order/order.h */
 
 /* --- oom.c --- */
 
-/* Fills the pool's record of a failed request. Serves as the pool's `explain`. No lock held. */
+/* Fills the pool's record of a failed request. The pool calls it as pool->explain. No lock held. */
 void weir__oom_explain_now(const struct request *request);
 
 #endif

@@ -52,8 +52,8 @@ bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *str
     return true;
 }
 
-/* Returns the first block that an earlier call left over. If there is none, takes out the remote free list's stack,
- * once per caller (*fetched). Returns NULL if both are empty. Stream lock held. */
+/* Returns the first block in stream->returned. If there is none, takes out the whole remote free list, once per caller
+ * (*fetched), and returns its first block. Returns NULL if both are empty. Stream lock held. */
 static weir_block *top_of(weir_stream *stream, bool *fetched)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -66,7 +66,7 @@ static weir_block *top_of(weir_stream *stream, bool *fetched)
     return block;
 }
 
-/* Pops one block and accounts its free (counters, tag, observers). Returns NULL if empty. Stream lock held. */
+/* Pops one block and accounts its free (counters, tag, observers). Returns NULL if there is none. Stream lock held. */
 static weir_block *take_one(weir_pool *pool, weir_stream *stream, bool *fetched)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -101,7 +101,7 @@ weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64
     bool fetched = false;
     weir_block *block;
     while ((block = take_one(pool, stream, &fetched)) != NULL && front_capacity(pool, block) - key > key / 16) {
-        give_back(pool, stream, block); /* too small, or more than 1/16 larger than the request */
+        give_back(pool, stream, block); /* the block is too small, or more than 1/16 larger than the request */
     }
     if (atomic_load_explicit(&stream->returned, memory_order_relaxed) != NULL) {
         mark_waiting(stream);

@@ -21,7 +21,7 @@ static weir_stream *find_native(const weir_pool *pool, const void *native)
     return pool->streams[weir__number_map_get(&pool->natives, (uint64_t)(uintptr_t)native)];
 }
 
-/* Returns the lane of a retired stream, or NULL. The lane's ticks continue. */
+/* Returns the record of a retired stream, for reuse by a new one, or NULL. The record's ticks continue. */
 static weir_stream *reuse_place(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -40,8 +40,8 @@ static void *extended(void *array, size_t size, size_t old, size_t count)
     return larger;
 }
 
-/* Doubles the room in the arrays by lane. Returns false without host memory; each array then still has the room that it
- * needs now. */
+/* Doubles the room in the arrays indexed by lane (stream number). Returns false without host memory; each array then
+ * still has the room that it needs now. */
 static bool extend_lanes(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -63,7 +63,6 @@ static bool extend_lanes(weir_pool *pool)
     return true;
 }
 
-/* Returns the group of the next lane, or NULL without host memory. */
 static struct lane_group *next_group(weir_pool *pool)
 {
     const size_t lane = pool->lanes;
@@ -86,8 +85,8 @@ static weir_stream *new_place(weir_pool *pool)
         (pool->strategy->lane_add != NULL && pool->strategy->lane_add(pool->state, lane) != WEIR_OK)) {
         return NULL;
     }
-    /* A front slot is one cache line, so the stream is aligned. Processors fetch lines in pairs: aligned to 128, no two
-     * streams share a pair. */
+    /* Each struct front_slot is one cache line, so the stream is aligned. Processors fetch lines in pairs: aligned to
+     * 128, no two streams share a pair. */
     weir_stream *stream = aligned_alloc(128, (sizeof(*stream) + 127) & ~(size_t)127);
     if (stream == NULL) {
         return NULL;
@@ -109,7 +108,7 @@ static weir_stream *new_place(weir_pool *pool)
     return stream;
 }
 
-/* Gives the lane to a native stream. Each lane has reserved room for one handle in `natives`. Pool lock held. */
+/* Makes an unused record of a stream the record of a native stream. pool->natives has room for it. Pool lock held. */
 static void settle_in(weir_stream *place, void *native)
 {
     WEIR_ASSERT(place->pool == NULL);
@@ -125,8 +124,8 @@ static void settle_in(weir_stream *place, void *native)
     weir__lane_note_locked(place);
 }
 
-/* Gives the lane of a retired stream to a new stream. Another thread may still use the handle of the retired stream, so
- * this happens under its lock. Returns false if another thread meanwhile took the lane or entered the native stream. */
+/* Makes the record of a retired stream that of a new one. Another thread may still use the old handle, so this happens
+ * under its lock. Returns false if another thread meanwhile took the record or entered the native stream. */
 static bool move_in(weir_pool *pool, weir_stream *place, void *native)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
@@ -142,8 +141,8 @@ static bool move_in(weir_pool *pool, weir_stream *place, void *native)
     return ours;
 }
 
-/* Enters a native stream that was unknown a moment ago; another thread may enter it first. Returns NULL without host
- * memory. */
+/* Returns the record of a native stream that was unknown a moment ago: makes it, unless another thread has done so
+ * meanwhile. Returns NULL without host memory. */
 static weir_stream *meet(weir_pool *pool, void *native)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
@@ -182,10 +181,10 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     weir_stream *found = find_native(pool, native_stream);
     pool_unlock(pool);
     if (found == NULL) {
-        /* Other failures are ignored: a device that cannot check a stream must not prevent frees on it. */
+        /* Only WEIR_ERR_INVALID counts: a device that cannot check a stream must not prevent frees on it. */
         const weir_status known = weir_device_stream_check(pool->device, native_stream);
         if (known == WEIR_ERR_INVALID) {
-            return known; /* with the device's error message */
+            return known; /* the device has set the error message */
         }
         found = meet(pool, native_stream);
     }
@@ -196,9 +195,10 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     return WEIR_OK;
 }
 
-/* Retires a stream after its work is complete: its memory moves to the open lane. No more work is queued on a stream
- * that is being retired, so frees that other threads stamped during the wait are complete as well. If their memory
- * stayed in the lane, it would be unusable until another stream reuses the lane. Stream lock and pool lock held. */
+/* Retires a stream after its work is complete: its memory moves to the open lane, the memory of all streams. No more
+ * work is queued on a stream that is being retired, so frees that other threads stamped during the wait are complete as
+ * well. If their memory stayed in the lane, it would be unusable until another stream reuses the lane. Stream lock and
+ * pool lock held. */
 static void retire_locked(weir_pool *pool, weir_stream *stream)
 {
     WEIR_ASSERT(!stream->retired && stream->pool == pool);
@@ -220,12 +220,11 @@ static void retire_locked(weir_pool *pool, weir_stream *stream)
     }
 }
 
-/* Retires a stream after its work is complete, and drops its event. */
 static void retire(weir_pool *pool, weir_stream *stream)
 {
     WEIR_ASSERT(outside_stream_lock(stream));
     stream_visit(stream);
-    (void)weir__order_flush_locked(pool, stream); /* frees by other threads meanwhile */
+    (void)weir__order_flush_locked(pool, stream); /* other threads may have freed blocks on the stream meanwhile */
     weir_event *event = stream->probe.event;
     stream->probe = (struct probe){0};
     pool_lock(pool);
@@ -315,7 +314,7 @@ static void event_capture(struct known_event *known, const weir_stream *stream, 
     }
 }
 
-/* Returns the tick of every free on the stream up to now, by any thread. Later frees get a higher tick. */
+/* Raises the stream's tick. Returns the old tick, which covers every free on the stream so far, by any thread. */
 static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
 {
     stream_visit(stream);
@@ -369,8 +368,8 @@ weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void 
     return learned ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
-/* Records that the ticks of each lane up to clock[lane] are complete: the host has seen the point with this clock
- * complete. Pool lock held. */
+/* Records that the work of each stream up to tick clock[lane] is complete. Called when the host has seen work with this
+ * vector clock complete. Pool lock held. */
 static void clock_done(weir_pool *pool, const weir_tick *clock, size_t lanes)
 {
     WEIR_ASSERT(pool_is_locked(pool));

@@ -1,4 +1,4 @@
-/* core/src/pool/stream_lock.c: see stream_lock.h for the idea, the guarantee and the cost. */
+/* core/src/pool/stream_lock.c: the biased lock; see stream_lock.h for the idea, the guarantee and the cost. */
 #include "stream_lock.h"
 
 #include "shared/cancel.h"
@@ -20,17 +20,17 @@ _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
 enum {
     spins_before_yield = 64,
-    little_progress = 256, /* the bias does not pay if the owner does fewer operations between two entries of other
+    little_progress = 256, /* to favour the owner does not pay if it does fewer operations between two entries of other
                               threads */
     intrusions_tolerated = 8,
-    alone_for_a_while = 1024, /* after this number of entries in a row, a thread becomes the owner */
+    alone_for_a_while = 1024, /* a thread that takes the lock this many times in a row becomes its owner */
 };
 
 #endif
 
 /* --- the barrier: its cost falls on the thread that takes the lock rarely --- */
 
-/* The kernel registers a process, so this flag is per process: the only state of core outside a handle. */
+/* The kernel registers a whole process for the barrier, so this flag is per process. It is core's only global state. */
 static pthread_once_t barrier_once = PTHREAD_ONCE_INIT;
 static atomic_bool barrier_works;
 
@@ -55,7 +55,7 @@ static bool barrier_everywhere(void)
 
 /* A registered barrier can still be refused, by a sandbox that the process has entered meanwhile or for lack of kernel
  * memory. From then on no thread becomes an owner. Each lock then waits 10 ms once for its present owner, far longer
- * than a store needs to become visible; afterwards the lock is shared. */
+ * than a store needs to become visible; afterwards it is a spin lock. */
 static void barrier_or_patience(void)
 {
     if (!barrier_everywhere()) {
@@ -124,8 +124,8 @@ static struct lock_seat *new_seat(struct stream_lock *lock)
     return seat;
 }
 
-/* Makes the calling thread the owner, whose seat opens when the thread releases the lock. The calling thread holds
- * `held`, and the lock is shared. */
+/* Makes the calling thread the owner of a lock that has none. This takes effect when the thread releases the lock. The
+ * calling thread holds `held`. */
 static void become_owner(struct stream_lock *lock)
 {
     const void *self = stream_lock_self();
@@ -155,7 +155,7 @@ static void keep_owner_out(struct stream_lock *lock, const struct lock_seat *own
     }
 }
 
-/* Makes the lock shared if other threads come as often as the owner: a spin lock then serves all threads better. The
+/* Turns the lock into a spin lock if other threads come as often as its owner: that serves all threads better. The
  * calling thread holds the lock, and the owner does not. */
 static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
 {
@@ -168,9 +168,9 @@ static void judge_intrusion(struct stream_lock *lock, uint64_t progress)
     }
 }
 
-/* Counts how often in a row one thread takes the shared lock, and makes that thread the owner when it pays. A thread
- * that must not become the owner (`stays` is false) ends the row of another thread and begins none. The calling thread
- * holds the lock. */
+/* Counts how often in a row one thread takes a lock that has no owner, and makes that thread the owner when it pays. A
+ * thread that must not become the owner (`stays` is false) is not counted, and ends the row of another thread. The
+ * calling thread holds the lock. */
 static void judge_sharing(struct stream_lock *lock, bool stays)
 {
     const void *self = stream_lock_self();

@@ -56,41 +56,42 @@
 
 #include "shared/assert.h"
 
-/* One thread's seat at one lock. `thread` is written once, before any other thread can see the seat. */
+/* A thread's entry at one lock, through which it takes the lock as owner. `thread` is written once, before
+ * publication. */
 struct lock_seat {
     _Atomic(const void *) thread; /* NULL: the seat belongs to no thread */
-    atomic_uint busy;             /* written by the seat's thread alone */
+    atomic_uint busy;             /* 1 while the thread holds the lock as its owner; written by that thread alone */
     struct lock_seat *next;
 };
 
 struct stream_lock {
-    /* Other threads read these members without taking the lock, and the owner writes `first` constantly. So the two
-     * have separate cache lines. */
-    _Atomic(struct lock_seat *) open;  /* the thread of this seat may take the lock without a call; &none while the
-                                          lock is closed or shared */
-    _Atomic(struct lock_seat *) owner; /* the seat that opens again when the thread that closed the lock leaves;
-                                          &none: the lock is shared */
+    /* Other threads read these members without taking the lock, and the owner writes `first` constantly. So these
+     * members and `first` have separate cache lines. */
+    _Atomic(struct lock_seat *) open;  /* the seat of the thread that may take the lock without an atomic
+                                          read-modify-write; &none if there is none at present */
+    _Atomic(struct lock_seat *) owner; /* the owner's seat, which is `open` again as soon as no other thread has the
+                                          lock; &none: no owner, a spin lock */
     struct lock_seat none;             /* belongs to no thread */
-    bool off;                          /* single-threaded pools do not lock */
+    bool off;                          /* true: the pool is single-threaded, and the lock does nothing */
     char apart[64 - 5 * sizeof(void *) - sizeof(bool)];
-    struct lock_seat first; /* the first owner's seat; the further seats follow by `next` */
+    struct lock_seat first; /* the first owner's seat, and the head of the list of all seats */
     atomic_flag held;
 
     /* Written by the thread inside: */
-    bool via_held; /* the thread that has the lock took it by `held` and not by its seat */
+    bool via_held; /* true: the present holder has taken the lock by `held`, not as the owner */
 
     /* Under `held`: */
     bool fresh;                /* no thread has owned the lock yet */
-    unsigned intrusions;       /* successive entries by other threads with little progress of the owner in between */
-    unsigned alone;            /* while shared: entries in a row by the thread `last` */
-    const void *last;          /* while shared: the thread that entered last */
-    uint64_t progress_at_last; /* the owner's progress when another thread last entered */
+    unsigned intrusions;       /* how many times in a row a thread took the lock from an owner with little progress */
+    unsigned alone;            /* without an owner: how many times in a row the thread `last` has taken the lock */
+    const void *last;          /* without an owner: the thread that took the lock last */
+    uint64_t progress_at_last; /* number of operations done when another thread last took the lock from the owner */
 #if WEIR_ASSERTIONS >= 1
     _Atomic(const void *) holder; /* the thread that has the lock, if it took the lock by `held`; else NULL */
 #endif
 };
 
-/* tests/model/lock_model.cc defines its own names of threads. */
+/* The model checker in tests/model/lock_model.cc defines its own names of threads. */
 #if !defined(WEIR_LOCK_MODEL)
 
 /* Identifies the calling thread by the address of a thread-local variable. Where the compiler exposes the thread
@@ -115,8 +116,8 @@ void weir__stream_lock_fini(struct stream_lock *lock);
  * once the lock is held. If `stays`, the thread may become the owner. */
 void weir__stream_lock_slow(struct stream_lock *lock, const uint64_t *progress, bool stays);
 
-/* Takes a shared lock without waiting, for work that can also be done without the lock. Does not keep another thread
- * from becoming the owner. Returns false if the lock is held, has an owner, or has not been used yet. */
+/* Takes a lock that has no owner, without waiting, for work that can also be done without the lock. Does not keep
+ * another thread from becoming the owner. Returns false if the lock is held, has an owner, or has not been used yet. */
 bool weir__stream_lock_try_shared(struct stream_lock *lock);
 
 static inline bool stream_lock_owned(const struct stream_lock *lock)
@@ -125,7 +126,7 @@ static inline bool stream_lock_owned(const struct stream_lock *lock)
     return atomic_load_explicit(&owner->thread, memory_order_relaxed) == stream_lock_self();
 }
 
-/* Notes that the calling thread takes or releases the lock by `held`. */
+/* Notes whether the calling thread has taken the lock by `held`, not as the owner. */
 static inline void stream_lock_set_via_held(struct stream_lock *lock, bool via_held)
 {
     lock->via_held = via_held;
@@ -135,7 +136,7 @@ static inline void stream_lock_set_via_held(struct stream_lock *lock, bool via_h
 }
 
 #if WEIR_ASSERTIONS >= 1
-/* True if the calling thread holds the lock. The lock is not off. */
+/* True if the calling thread holds the lock, which is not that of a single-threaded pool (`off`). */
 static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 {
     const struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
@@ -146,7 +147,7 @@ static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 {
     (void)lock;
-    return false; /* unknown: only assertions use the result */
+    return false; /* not recorded: only assertions use the result */
 }
 #endif
 
@@ -170,13 +171,13 @@ static inline bool stream_lock_try(struct stream_lock *lock, struct lock_seat **
     return lock->off;
 }
 
-/* Releases the lock after a stream_lock_try of the same thread that took the lock. */
+/* Releases the lock. This thread has taken it by a stream_lock_try that returned `seat`. */
 static inline void stream_lock_release_tried(struct lock_seat *seat)
 {
     atomic_store_explicit(&seat->busy, 0, memory_order_release);
 }
 
-/* Does the same as stream_lock_release_tried, for a caller that has not kept the seat from stream_lock_try. */
+/* Releases the lock after a stream_lock_try of the same thread, for a caller that has not kept the seat. */
 static inline void stream_lock_release_own(struct stream_lock *lock)
 {
     WEIR_ASSERT(lock->off || (!lock->via_held && stream_lock_is_mine(lock)));
