@@ -8,7 +8,7 @@
  * pays in a pool of many small regions too. */
 enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
 
-/* The most regions that may be taken or returned in order to leave idle regions whole. */
+/* The most device calls (regions taken or returned) that may be made to keep large idle regions unsplit. */
 enum { most_whole_calls = 4, most_whole_calls_near_limit = 1000 };
 
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)

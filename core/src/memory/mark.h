@@ -28,7 +28,8 @@
 struct high_mark {
     uint64_t reserved;    /* the most bytes reserved */
     uint64_t live;        /* the most bytes live at a growth, including the request that grew the pool */
-    uint64_t whole_calls; /* number of regions taken or returned in order to leave larger idle regions whole */
+    uint64_t whole_calls; /* number of device calls (regions taken or returned) made to keep large idle regions
+                             unsplit */
     uint64_t debt;        /* regions given back to keep the high-water mark low, less those that its rises have paid
                              for */
 };
@@ -38,8 +39,8 @@ struct high_mark {
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);
 /* Returns how many of the pool's `regions` regions may be given back to keep the high-water mark `gain` bytes lower. */
 uint64_t weir__mark_affordable(const struct high_mark *mark, uint64_t gain, uint64_t regions);
-/* True if giving back `count` of the pool's `regions` regions is worth a high-water mark that is `gain` bytes lower.
- * Then adds `count` to the debt. */
+/* True if giving back `count` of the pool's `regions` regions is worth a high-water mark that is `gain` bytes lower. If
+ * so, adds `count` to the debt. */
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions);
 /* True if a request of `size` bytes should not be cut out of an idle region of `idle_bytes`: the region is at least
  * four times as large. */
@@ -47,8 +48,8 @@ static inline bool weir__mark_keeps_whole(uint64_t idle_bytes, uint64_t size)
 {
     return idle_bytes / WEIR__WHOLE_RATIO >= size;
 }
-/* True if regions may still be taken or returned in order to leave idle regions whole. `near_limit`: the pool is so
- * near its limit that memory matters more than device calls. */
+/* True if more device calls may be made to keep large idle regions unsplit. `near_limit`: the pool is so near its limit
+ * that memory matters more than device calls. */
 bool weir__mark_may_keep_whole(const struct high_mark *mark, bool near_limit);
 /* Reduces the debt, because the high-water mark will rise by `gain` bytes that giving back regions could have saved. */
 void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions);

@@ -22,8 +22,8 @@ struct memory_ops {
      * memory. Returns false if the device or the limit refused; the request records which. Also returns true if another
      * thread's growth served the request. */
     bool (*grow)(struct request *request);
-    /* Called when the device has no more memory: the same as grow, but first returns or moves all idle memory. Returns
-     * false also if no memory is idle. */
+    /* Called when the device has no more memory: first gives back or moves all idle memory, and then does the same as
+     * grow. Returns false also if no memory is idle. */
     bool (*exchange)(struct request *request);
     /* Gives idle memory back to the device until `keep` reserved bytes remain. Returns how many bytes went back.
      * *failed receives a failure of the device. */
@@ -34,13 +34,14 @@ struct memory_ops {
     /* Frees the pool's records of its memory. Calls neither the strategy nor the device. */
     void (*fini)(weir_pool *pool);
     /* True if a block may have these bytes. A handle is mapped and unmapped as a whole, so a block must have all memory
-     * of a handle of several granules, or none of it. NULL if a block may have any bytes. Pool lock held. */
+     * of a handle of several granules, or none of it. The pointer is NULL if a block may have any bytes. Pool lock
+     * held. */
     bool (*fits)(const weir_pool *pool, uint64_t address, uint64_t size);
     /* Serves the request from adjacent free ranges of several streams, or from free memory that the strategy's alloc
-     * did not choose. NULL if the strategy's gather does this. Pool lock held. */
+     * did not choose. The pointer is NULL if the strategy's gather does this. Pool lock held. */
     bool (*join)(struct request *request);
-    /* True if a request of `size` bytes gets a region of its own rather than split a much larger idle region. NULL if
-     * no request does. Pool lock held. */
+    /* True if a request of `size` bytes gets a region of its own rather than split a much larger idle region. The
+     * pointer is NULL if no request does. Pool lock held. */
     bool (*keeps_whole)(const weir_pool *pool, uint64_t size);
 };
 

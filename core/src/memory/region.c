@@ -55,7 +55,8 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     *preferred = pool->strategy->region_size(pool->state, size, align, reserved, granularity);
     *least = round_up(round_up(size, granule) + over_align, granularity);
     if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
-        *least = *preferred; /* such a strategy models another allocator, which grows by exactly its own sizes */
+        *least = *preferred; /* a strategy with private lanes models another allocator, which grows by exactly its own
+                                sizes */
     }
     /* The strategy's size may have overflowed 64 bits; then the least size is used. */
     *preferred = *preferred < *least ? *least : *preferred;
@@ -228,7 +229,7 @@ bool weir__region_await_locked(weir_pool *pool)
     return waits;
 }
 
-/* Ends growth.taken and wakes the waiting threads. No wakeup is lost: a thread that saw growth.taken under the pool's
+/* Clears growth.taken and wakes the waiting threads. No wakeup is lost: a thread that saw growth.taken under the pool's
  * lock takes growth.mutex before it releases the pool's lock. Pool lock held. */
 void weir__region_end_growing_locked(weir_pool *pool)
 {
@@ -363,9 +364,10 @@ static struct pool_region *hand_back(weir_pool *pool, struct pool_region *region
     return region;
 }
 
-/* Gives the regions back to the device, and to the strategy those that the device refuses. A thread that wants to grow
- * waits meanwhile, or the device would refuse it for lack of this very memory. Returns the bytes that the device took.
- * Pool lock held on entry and exit, released for the device calls; no memory is on its way to or from the device. */
+/* Gives the regions back to the device; regions that the device refuses go back to the strategy. A thread that wants to
+ * grow waits meanwhile, or the device would refuse it for lack of this very memory. Returns the bytes that the device
+ * took. Pool lock held on entry and exit, released for the device calls; no memory is on its way to or from the
+ * device. */
 static uint64_t return_idle(weir_pool *pool, struct pool_region *first, weir_status *failed)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -407,7 +409,7 @@ static uint64_t return_aside(weir_pool *pool, weir_status *failed)
     return return_idle(pool, aside.first, failed);
 }
 
-/* Gives regions back until `keep` reserved bytes remain: first those set aside, then idle ones; see return_idle. */
+/* Gives regions back until `keep` reserved bytes remain: first regions set aside, then idle ones; see return_idle. */
 static uint64_t return_all_idle(weir_pool *pool, uint64_t keep, weir_status *failed)
 {
     uint64_t returned = pool->held.bytes > keep ? return_aside(pool, failed) : 0;

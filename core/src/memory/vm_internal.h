@@ -68,7 +68,8 @@ struct vm_counts {
     uint64_t moved;
 };
 
-/* A move of memory from idle granules to holes. memory[0 .. in_hand) are the handles that are mapped nowhere. */
+/* One move of memory: unmaps idle memory, and maps this and new memory into holes (addresses without memory). memory[0
+ * .. in_hand) are the handles that are mapped nowhere. */
 struct vm_move {
     struct vm_step *hole; /* places to be mapped */
     size_t holes;
@@ -193,9 +194,9 @@ struct vm_plan {
 
 /* Returns the fewest granules that get one common handle; fewer granules get a handle each. */
 uint64_t weir__vm_least_of_handle(const weir_pool *pool);
-/* Finds the best window (place for the request) of the kind. Sets request->broken without host memory. */
+/* Finds the best window (place for the request) by the measure `kind`. Sets request->broken without host memory. */
 weir_status weir__vm_find_best(struct request *request, enum window_kind kind, struct vm_window *window);
-/* Finds granules that are idle because the host has seen the work on them complete; see weir__vm_find_idle. */
+/* Finds granules on which the host has seen all work complete; see weir__vm_find_idle. */
 weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *window, uint64_t wanted, uint64_t *granules);
 /* Plans the memory for plan->window, which needs the fewest new granules. If too few granules are idle for it, plans
  * the frugal window (vm_window.h) if that creates less. Returns false if the limit or the device forbids the plan. */

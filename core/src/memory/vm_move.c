@@ -187,8 +187,8 @@ weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window
     return status;
 }
 
-/* Chooses [*from, *to): whole handles at one end of an idle run, with memory for `granules` granules, or for as few
- * more as possible. */
+/* Chooses the part [*from, *to) at one end of an idle run that consists of whole handles and has `granules` granules,
+ * or as few more as possible. */
 static void end_of_run(const struct pool_vm *vm, const struct vm_run *run, uint64_t granules, uint64_t *from,
                        uint64_t *to)
 {

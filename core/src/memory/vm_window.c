@@ -128,7 +128,7 @@ static uint64_t untouched(const struct window_search *search, uint64_t from, uin
     return from < to ? (to - from) / granule : 0;
 }
 
-/* True if the request has all of each large handle that it touches. `at` is the first piece to look at. */
+/* True if the request contains each large handle that it touches as a whole. `at` is the first piece to look at. */
 static bool has_whole_handles(const struct window_search *search, size_t at, const struct vm_window *window)
 {
     const struct vm_piece *pieces = search->scratch->pieces;
@@ -191,8 +191,8 @@ static bool consider_at(struct window_search *search, size_t at, uint64_t addres
     return true;
 }
 
-/* Considers the request at the start of the granule of `address`, but not below the first piece. If the request cannot
- * lie there, considers it at `address` itself. */
+/* Considers the request at the start of the granule that holds `address`, or at the start of the first piece if that is
+ * higher. If the request cannot lie there, considers it at `address` itself. */
 static void consider(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     const uint64_t first = down(address, search->view->granule);

@@ -40,7 +40,7 @@ struct vm_view {
     uint64_t least;   /* a hole of at least this many granules gets one handle, a smaller one a handle per granule */
     uint64_t most;    /* the most granules of one handle at present */
     /* Finds the first handle of several granules that has memory in [from, to). Returns true and all its granules as
-     * [*start, *end), or false if there is none. NULL if no handle has several granules. */
+     * [*start, *end), or false if there is none. The pointer is NULL if no handle has several granules. */
     bool (*find_handle)(const void *handles, uint64_t from, uint64_t to, uint64_t *start, uint64_t *end);
     const void *handles;
 };
@@ -100,7 +100,7 @@ struct vm_wish {
     uint64_t at; /* the address that the request must have; 0: any */
 };
 
-/* Finds the best window (place for a request) of wish->kind. Returns WEIR_ERR_LIMIT if there is none,
+/* Finds the best window (place for a request) by the measure wish->kind. Returns WEIR_ERR_LIMIT if there is none,
  * WEIR_ERR_NO_MEMORY without host memory. */
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window);

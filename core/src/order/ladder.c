@@ -42,14 +42,14 @@ struct attempt {
 struct rung {
     weir_rung name; /* the counter to raise; for WEIR_RUNG_LANE, the counter that names where the memory was found */
     bool (*when)(const struct attempt *attempt);
-    bool (*act)(struct attempt *attempt); /* false: nothing has changed; continue with the next rung */
+    bool (*act)(struct attempt *attempt); /* false: nothing has changed; continue with the next row of the table */
     unsigned then;                        /* LOOK_... flags (where to search), GROW, EXCHANGE and REPEAT */
 };
 
 enum {
     GROW = 8u,
     EXCHANGE = 16u,
-    REPEAT = 32u, /* repeat the rung until its action changes nothing */
+    REPEAT = 32u, /* repeat this row of the table until its action changes nothing */
 };
 
 /* --- conditions --- */

@@ -58,8 +58,8 @@ enum {
     LOOK_ALL = LOOK_FREE | LOOK_GATHERED,
 };
 
-/* Serves the request from memory that is free now, without a device call. *found receives the rung that says
- * where the memory was. Pool lock held. */
+/* Serves the request from memory that is free now, without a device call. *found receives the counter that names the
+ * place of the memory. Pool lock held. */
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found);
 /* Takes a free range, freed at tick `limit` or before, from one stream's lane, as the request's block. Pool lock
  * held. */

@@ -238,8 +238,8 @@ static bool ordered_before(const struct block_uses *uses, const weir_stream *str
     return true;
 }
 
-/* Makes a freed block, with all its uses in its list, memory of a stream that is ordered after these uses, or of all
- * streams if the uses are complete. Returns false if there is no such stream yet. Pool lock held. */
+/* Gives the memory of a freed block to a stream that is ordered after all uses in the block's list, or to all streams
+ * if the uses are complete. Returns false if there is no such stream yet. Pool lock held. */
 static bool settle(weir_block *block, weir_stream *taker)
 {
     WEIR_ASSERT(pool_is_locked(block_pool(block)));

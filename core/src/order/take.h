@@ -164,7 +164,8 @@ static inline void give_to_lane(weir_block *block, weir_stream *stream, weir_tic
     pool->strategy->free(pool->state, block_delete(pool, block), stream->lane, stream->last_free);
 }
 
-/* Frees a block that only `stream` uses to the strategy, stamped with the tick of the free. Pool lock held. */
+/* Frees a block that only `stream` uses. The strategy gets the memory, stamped with the tick of the free. Pool lock
+ * held. */
 static inline void give_block(weir_block *block, weir_stream *stream, weir_tick tick)
 {
     WEIR_ASSERT(block_pool(block) == stream->owner);

@@ -264,7 +264,7 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream)
     uint64_t failed = 0;
     stream_visit(stream);
     weir_status status = WEIR_OK;
-    if (stream->pool != NULL) { /* else another thread has retired the stream meanwhile, and waited for it */
+    if (stream->pool != NULL) { /* otherwise another thread has retired the stream meanwhile, and waited for it */
         status = record_probe(stream, &covered, &failed);
     }
     bool recorded = covered != 0;

@@ -54,7 +54,7 @@ static inline uint64_t front_small_key(const weir_pool *pool, uint64_t size)
     return (granules + mask) & ~mask;
 }
 
-/* Returns the key of a request in the front cache: its size in granules, if small rounded up to its size class. */
+/* Returns the key of a request in the front cache: its size in granules, rounded up to a size class if it is small. */
 static inline uint64_t front_key(const weir_pool *pool, uint64_t size)
 {
     const uint64_t granules = front_granules(pool, size) + 1;

@@ -78,7 +78,7 @@ static weir_observed_block observed(const weir_block *block, const weir_stream *
     };
 }
 
-/* True if the block is live for observers. A block in the remote free list counts as live: its free has not been
+/* True if observers know the block as live. A block in the remote free list is one of these: its free has not been
  * reported yet. */
 static bool is_told(const weir_block *block)
 {

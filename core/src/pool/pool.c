@@ -434,7 +434,7 @@ weir_status weir__pool_alloc_at(weir_pool *pool, weir_stream *stream, uint64_t a
 }
 
 /* Closes the open uses of a block that is being freed: stamps each with the current tick of its stream. The caller has
- * queued the work of the use before that. So only an event recorded after that work can cover the tick. */
+ * queued the work of each use before the free. So only an event recorded after that work can cover the tick. */
 static void close_uses(struct block_uses *uses)
 {
     struct weir_use **link = &uses->first;

@@ -64,7 +64,7 @@ struct front_cache {
                                     or every request takes the slow path */
     uint64_t bytes;              /* in slots */
     uint64_t held[FRONT_WORDS];
-    bool waits; /* true: the stream is in lane_group.waiting until weir__lane_rest; false: only that set tells */
+    bool waits; /* true: the stream is in lane_group.waiting; false: it may be in it, see is_waiting */
     uint32_t large_count;
     uint32_t large_keys[FRONT_LARGE]; /* capacity in granules of each large block, in the order of their frees */
     weir_block *large[FRONT_LARGE];
@@ -657,7 +657,7 @@ static inline weir_block *block_new(weir_pool *pool, weir_stream *stream, uint64
     return block;
 }
 
-/* Turns the block back into a range that the strategy counts as taken. Returns the range's token. Pool lock held. */
+/* Turns a block back into a mere range, still taken in the strategy. Returns the range's token. Pool lock held. */
 static inline void *block_delete(weir_pool *pool, weir_block *block)
 {
     WEIR_ASSERT(pool_is_locked(pool));

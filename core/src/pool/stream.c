@@ -108,7 +108,7 @@ static weir_stream *new_place(weir_pool *pool)
     return stream;
 }
 
-/* Makes an unused record of a stream the record of a native stream. pool->natives has room for it. Pool lock held. */
+/* Gives an unused stream record to a native stream. pool->natives has room for it. Pool lock held. */
 static void settle_in(weir_stream *place, void *native)
 {
     WEIR_ASSERT(place->pool == NULL);
@@ -124,7 +124,7 @@ static void settle_in(weir_stream *place, void *native)
     weir__lane_note_locked(place);
 }
 
-/* Makes the record of a retired stream that of a new one. Another thread may still use the old handle, so this happens
+/* Gives the record of a retired stream to a new stream. Another thread may still use the old handle, so this happens
  * under its lock. Returns false if another thread meanwhile took the record or entered the native stream. */
 static bool move_in(weir_pool *pool, weir_stream *place, void *native)
 {

@@ -20,8 +20,7 @@ _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
 enum {
     spins_before_yield = 64,
-    little_progress = 256, /* to favour the owner does not pay if it does fewer operations between two entries of other
-                              threads */
+    little_progress = 256, /* an owner does not pay if it does fewer operations between two entries of other threads */
     intrusions_tolerated = 8,
     alone_for_a_while = 1024, /* a thread that takes the lock this many times in a row becomes its owner */
 };

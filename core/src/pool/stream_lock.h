@@ -69,8 +69,8 @@ struct stream_lock {
      * members and `first` have separate cache lines. */
     _Atomic(struct lock_seat *) open;  /* the seat of the thread that may take the lock without an atomic
                                           read-modify-write; &none if there is none at present */
-    _Atomic(struct lock_seat *) owner; /* the owner's seat, which is `open` again as soon as no other thread has the
-                                          lock; &none: no owner, a spin lock */
+    _Atomic(struct lock_seat *) owner; /* the owner's seat, which `open` names again once other threads have left;
+                                          &none: no owner, a spin lock */
     struct lock_seat none;             /* belongs to no thread */
     bool off;                          /* true: the pool is single-threaded, and the lock does nothing */
     char apart[64 - 5 * sizeof(void *) - sizeof(bool)];
@@ -136,7 +136,7 @@ static inline void stream_lock_set_via_held(struct stream_lock *lock, bool via_h
 }
 
 #if WEIR_ASSERTIONS >= 1
-/* True if the calling thread holds the lock, which is not that of a single-threaded pool (`off`). */
+/* True if the calling thread holds the lock. Not for the lock of a single-threaded pool (`off`). */
 static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 {
     const struct lock_seat *owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
@@ -151,8 +151,8 @@ static inline bool stream_lock_is_mine(const struct stream_lock *lock)
 }
 #endif
 
-/* Tries to take the lock without a call. *seat receives the seat by which the lock was taken. If this returns false,
- * the caller calls weir__stream_lock_slow. */
+/* Tries to take the lock as its owner, without a function call. *seat receives the seat by which the lock was taken. If
+ * this returns false, the caller calls weir__stream_lock_slow. */
 static inline bool stream_lock_try(struct stream_lock *lock, struct lock_seat **seat)
 {
     struct lock_seat *open = atomic_load_explicit(&lock->open, memory_order_acquire);
