@@ -43,29 +43,30 @@ APT::Sandbox::User "";
 CONF
 export APT_CONFIG=$scratch/apt.conf PATH=$scratch/bin:$PATH
 
-# Takes the given locks, reports it, and releases them one after the other, a second apart.
+# Takes the given locks, reports it, and releases them one after the other, SECONDS apart.
 cat >"$scratch/hold.py" <<'HOLD'
 import fcntl, sys, time
-files = [open(name, 'w') for name in sys.argv[1:]]
+files = [open(name, 'w') for name in sys.argv[2:]]
 for file in files:
     fcntl.lockf(file, fcntl.LOCK_EX)
 print('held', flush=True)
 for file in files:
-    time.sleep(1)
+    time.sleep(int(sys.argv[1]))
     file.close()
 HOLD
-hold() { # FILE...
+hold() { # SECONDS FILE...
     rm -f "$scratch/held"
     python3 "$scratch/hold.py" "$@" >"$scratch/held" &
     holder=$!
     until [ -s "$scratch/held" ]; do sleep 0.1; done
 }
 
-hold "$scratch/state/lists/lock" "$scratch/dpkg/lock-frontend"
+hold 60 "$scratch/state/lists/lock" "$scratch/dpkg/lock-frontend"
 ! BOOTSTRAP_PATIENCE=0 "$source_dir/script/bootstrap" demo >"$scratch/log" 2>&1 || fail "no lock was held, the test proves nothing"
-wait "$holder"
+kill "$holder"
+wait "$holder" || true
 rm -rf "$scratch"/state/lists/*Packages*
-hold "$scratch/state/lists/lock" "$scratch/dpkg/lock-frontend"
+hold 1 "$scratch/state/lists/lock" "$scratch/dpkg/lock-frontend"
 "$source_dir/script/bootstrap" demo >"$scratch/log" 2>&1 || fail "script/bootstrap did not wait for the locks"
 holder=
 grep -q 'unpack.*libhwloc-dev' "$scratch/installed" || fail "nothing was installed: $(cat "$scratch/installed" 2>&1)"
