@@ -25,29 +25,29 @@
 
 /* Returns the result of an ACL call as a status. Keeps a failure for weir_acl_error. */
 weir_status weir__acl_result(const char *call, aclError code);
-/* Reads the last failed ACL call of this thread; 0 and "" if no call has failed. */
+/* Reads code and text of the last ACL call of this thread that failed; 0 and "" if no call has failed. */
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
-/* Calls a function that releases a resource. After a failure, calls it once more, because the failure may be
- * temporary. */
+/* Calls a function that releases a resource; after a failure once more, because the failure may be temporary. */
 #define ACL_TWICE(function, ...) (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* --- device.c --- */
 
-/* Returns the context of the slots of a device of weir_acl_device_create; NULL for any other or a destroyed device. */
+/* Returns the context argument of the operations of a device of weir_acl_device_create; NULL for any other device and
+ * after the device was destroyed. */
 void *weir__acl_device_of(const weir_device *device);
 /* The context that was current before weir__acl_bind. */
 typedef struct weir__acl_bound {
     aclrtContext before;
     bool changed;
 } weir__acl_bound;
-/* Returns ACL's number of the device, and the default stream of its primary context. */
+/* Return ACL's number of the device, and the default stream of the device's primary context. */
 int32_t weir__acl_device_id(const void *acl_device);
 void *weir__acl_home_stream(const void *acl_device);
 /* Makes a context of the device current. weir__acl_unbind makes the thread's former context current again. */
 weir_status weir__acl_bind(const void *acl_device, weir__acl_bound *bound);
 void weir__acl_unbind(const weir__acl_bound *bound);
-/* Makes `call` in a context of the device and gives its status. If weir__acl_bind fails, gives that status instead. */
+/* Evaluates `call` in a context of the device. The value is the status of `call`, or of a failed weir__acl_bind. */
 #define IN_CONTEXT(acl_device, call)                                                                                   \
     __extension__({                                                                                                    \
         weir__acl_bound bound_;                                                                                        \
@@ -67,7 +67,7 @@ typedef struct weir__acl_place {
     aclrtContext context;
     int32_t device; /* ACL's number */
 } weir__acl_place;
-/* Finds the context and the device of a stream. Without a note of the stream, the function tries the calling thread's
+/* Finds the context and the device of a stream. If stream_registry.c has no note of them, tries the calling thread's
  * current context and the primary contexts of the devices of weir_acl_device_create. Returns WEIR_ERR_INVALID, with a
  * sentence that names `function`, if the stream belongs to none of these contexts. Must not be called under a lock. */
 weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place);
@@ -77,27 +77,25 @@ weir_status weir__acl_sync(void *native, aclrtContext context);
 
 /* --- hints.c --- */
 
-/* Replaces NULL by the handle of the stream that ACL means by NULL: the default stream of the calling thread's
- * context. */
+/* Replaces NULL by the handle of the stream that ACL means by NULL: the default stream of the thread's context. */
 weir_status weir__acl_resolve(void *acl_stream, void **native);
 
 /* --- stream_registry.c --- */
 
 void weir__acl_lock(void);
 void weir__acl_unlock(void);
-/* True in a child of fork of the process that watches streams. Takes no lock, because in a child the lock may be held
- * for ever. */
+/* True in a child of fork of the process that watches streams. Takes no lock: in a child it may be held for ever. */
 bool weir__acl_in_child(void);
 /* Waits until another thread calls weir__acl_changed_locked. The lock is released during the wait. */
 void weir__acl_wait_locked(void);
 void weir__acl_changed_locked(void);
 
-/* Notes the stream's context and device, and watches for the stream's end. If `attached` is true, the note lasts until
- * weir__acl_unwatch_locked was called as often as this function; otherwise until the stream is destroyed. Returns
+/* Keeps a note of the stream's context and device, and watches for the stream's end. The note lasts until the stream is
+ * destroyed, or, if `attached` is true, until weir__acl_unwatch_locked was called as often as this function. Returns
  * WEIR_ERR_NO_MEMORY, or the runtime's refusal to register the callback. */
 weir_status weir__acl_watch(void *native, const weir__acl_place *place, bool attached);
 void weir__acl_unwatch_locked(void *native);
-/* Reads the note of the stream. Returns false if there is none. */
+/* Reads the context and the device that stream_registry.c has noted for the stream. Returns false if it has no note. */
 bool weir__acl_noted(void *native, weir__acl_place *place);
 /* Forbids passing the handle to ACL until a stream with this handle is created. The handle may belong to a stream that
  * is gone, and a pool still has to hold back the memory of that stream. */
@@ -116,9 +114,9 @@ void weir__acl_next_epoch(void);
 
 /* --- attach.c, for stream_registry.c --- */
 
-/* Called before the stream is destroyed: ends the use of the stream by all its attachments. */
+/* Called before ACL destroys a stream: ends the use of the stream by all attachments. */
 void weir__acl_stream_ends(void *native);
-/* Called after the stream was created: forgets that earlier streams had the handle. */
+/* Called after ACL created a stream: forgets earlier streams with the same handle. */
 void weir__acl_stream_created_locked(void *native);
 
 /* --- attach_device.c, for stream_registry.c --- */

@@ -125,7 +125,6 @@ weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream
     return self;
 }
 
-/* Adds the counters of a stream's attachment to those of the attachment of its device. */
 static void add_to_device(const weir_acl_attachment *self)
 {
     weir_acl_attachment *device = self->device;
@@ -172,8 +171,8 @@ static weir_status taken_by(const char *function, void *native, const char *whom
     return weir_refuse(WEIR_ERR_BUSY, "%s: stream %p has %s", function, native, whom);
 }
 
-/* Watches the stream and registers the attachment. `self` is in the list and busy, so no other attachment can take its
- * place on the stream meanwhile. */
+/* Watches for the stream's end and registers the attachment with ACL. `self` is listed and busy, so no other attachment
+ * can take the stream meanwhile. */
 static weir_status connect(const char *function, weir_acl_attachment *self, void *native, const weir__acl_place *place)
 {
     int32_t id = 0;
@@ -196,7 +195,7 @@ static weir_status connect(const char *function, weir_acl_attachment *self, void
     return self->watched && self->registers ? weir__acl_enter_registry(native, self) : status;
 }
 
-/* Attaches to the stream or follows it. The pool is held. */
+/* Attaches the pool, which the caller holds (weir_pool_hold), to the stream, or only lets it follow, as `role` says. */
 static weir_status attach(const weir__acl_role *role, weir_pool *pool, weir_stream *stream, void *native,
                           weir_acl_attachment **attachment)
 {
@@ -252,8 +251,7 @@ static weir_status make_room(const weir__acl_role *role, const weir_pool *pool, 
 weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
                              weir_acl_attachment **attachment)
 {
-    /* Make these calls before taking the binding's lock: a device call may take that lock while the pool's lock is
-     * held. */
+    /* Call the pool before taking the binding's lock: the lock order is the pool's lock, then the binding's lock. */
     weir_stream *stream = NULL;
     weir_status status = role->is_held || role->device != NULL ? make_room(role, pool, native) : WEIR_OK;
     if (status == WEIR_OK) {
@@ -301,7 +299,7 @@ weir_status weir_acl_follow(weir_pool *pool, void *acl_stream, weir_acl_attachme
 /* --- the end of a stream --- */
 
 /* Tells the pool that the stream's work is over. Looks the weir_stream up again, because the caller may have retired it
- * in breach of the contract; its slot may then belong to another stream. */
+ * in breach of the contract; its memory may then be another stream's. */
 static void end_stream(weir_pool *pool, void *native)
 {
     weir_stream *stream = NULL;
@@ -309,7 +307,8 @@ static void end_stream(weir_pool *pool, void *native)
     if (status == WEIR_OK) {
         status = weir_stream_ended(pool, stream);
     }
-    (void)status; /* the lookup fails only if the pool does not know the stream and has no host memory for a new one */
+    /* ignored: the lookup fails only for a stream that is new to the pool, without host memory for its record */
+    (void)status;
 }
 
 void weir__acl_forget(weir_pool *pool, void *native)
@@ -334,7 +333,7 @@ static void empty(weir_acl_attachment *self, void *native)
     if (status != WEIR_OK) {
         status = weir__acl_sync(native, self->context);
     }
-    /* A registration that remains leads to a closed attachment, which hands out no block; detach tries again. */
+    /* If ACL keeps the registration, its attachment is closed and hands out no block. weir_acl_detach tries again. */
     bool left = self->registers && weir__acl_leave_registry(native, self) != WEIR_OK;
     left = left && weir__acl_leave_registry(native, self) != WEIR_OK;
     weir__acl_free_workspace(self);
@@ -412,8 +411,8 @@ static void end_late(weir_acl_attachment *self)
     }
 }
 
-/* Closes the attachment and takes it off its stream; on failure opens it again. The caller does not hold the lock and
- * has marked `self` as busy. */
+/* Closes the attachment, so that it serves no request, and detaches it from its stream. On failure opens it again. The
+ * caller does not hold the lock and has marked `self` as busy. */
 static weir_status leave(weir_acl_attachment *self)
 {
     const bool attached = self->state == ATTACHED;
@@ -455,7 +454,7 @@ weir_status weir__acl_take_off(weir_acl_attachment *self)
     weir_pool *pool = atomic_load(&self->pool);
     self->busy = false;
     if (status == WEIR_OK) {
-        weir__acl_unwatch_locked(self->native); /* does nothing if the stream is gone: `native` is NULL */
+        weir__acl_unwatch_locked(self->native); /* no effect if `native` is NULL: the stream was destroyed */
         weir__acl_retire_locked(self);
     }
     weir__acl_changed_locked();
@@ -498,7 +497,7 @@ static bool is_over(const weir_acl_attachment *self)
            (!self->end_pending || self->old_native == NULL) && atomic_load(&self->live) <= 0;
 }
 
-/* Retires one attachment that is over, and returns its pool. Returns NULL if no attachment is over. */
+/* Retires one attachment for which is_over is true, and returns its pool. Returns NULL if there is none. */
 static weir_pool *retire_one_locked(void)
 {
     weir_acl_attachment *self = in_use;

@@ -24,7 +24,7 @@ static weir_acl_attachment *find_locked(int32_t id)
     return found;
 }
 
-/* Counts a stream that could not be attached. The reason is the thread's last failure. */
+/* Counts a new stream that could not be attached, and keeps the thread's last failure as the reason. */
 static void miss_locked(weir_acl_attachment *device)
 {
     const char *why = "";
@@ -33,7 +33,7 @@ static void miss_locked(weir_acl_attachment *device)
     (void)snprintf(device->missed_why, sizeof(device->missed_why), "%s", why);
 }
 
-/* Counts a stream of an unknown device. */
+/* Counts a new stream that could not be attached in all attachments of devices: its device is unknown. */
 static void miss_of_all(void)
 {
     weir__acl_lock();
@@ -45,7 +45,7 @@ static void miss_of_all(void)
     weir__acl_unlock();
 }
 
-/* Attaches the pool of the device's attachment to the stream. */
+/* Attaches the pool of a device's attachment to a new stream of the device. */
 static weir_status join(weir_acl_attachment *device, void *native)
 {
     const weir__acl_role role = {.function = attaching, .registers = true, .device = device};
@@ -114,7 +114,7 @@ static weir_status check(weir_pool *pool, weir_acl_attachment **attachment, void
                              attaching);
 }
 
-/* Makes the attachment of the device and marks it as busy. The caller holds the pool. */
+/* Makes the attachment of the device and marks it as busy. The caller holds the pool (weir_pool_hold). */
 static weir_status begin(weir_pool *pool, int32_t id, weir_acl_attachment **made)
 {
     static const weir__acl_role role = {.function = attaching, .is_held = true};

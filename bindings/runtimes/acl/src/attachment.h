@@ -20,53 +20,54 @@
 
 enum weir__acl_state { DETACHED, ATTACHED, GONE };
 
-/* The role of an attachment, as weir__acl_attach takes it. */
+/* The kind of attachment that weir__acl_attach makes. */
 typedef struct weir__acl_role {
     const char *function; /* the public function, for sentences */
     bool registers;       /* true: the attachment becomes the stream's allocator; false: it only follows the stream */
-    bool is_held;         /* true: a caller has the handle; false: the attachment ends with its stream */
+    bool is_held;         /* true: a caller owns the attachment and detaches it; false: it ends with its stream */
     weir_acl_attachment *device;
 } weir__acl_role;
 
 struct weir_acl_attachment {
-    /* The callbacks read these fields without the lock. */
+    /* ACL's callbacks read the fields up to `refused_frees` without a lock. */
     _Atomic(weir_pool *) pool;     /* NULL: detached */
-    _Atomic(weir_stream *) stream; /* NULL: the ACL stream is gone, or the attachment is that of a device */
+    _Atomic(weir_stream *) stream; /* NULL: the ACL stream was destroyed, or this is the attachment of a device */
     atomic_bool closed;
     _Atomic int64_t live;
     _Atomic uint64_t requests;
     _Atomic uint64_t failures;
     _Atomic uint64_t refused_frees;
 
-    /* Protected by the lock of stream_registry.c. */
+    /* Protected by the lock of stream_registry.c, like all fields below. */
     enum weir__acl_state state;
-    bool busy;           /* a thread works on the attachment without the lock */
+    bool busy;           /* one thread works on the attachment, with the lock released */
     unsigned idle_calls; /* calls of the idle callback in progress */
     bool registers;
     bool is_held;
     bool is_device;
     weir_acl_attachment *device; /* device attachment that made this attachment; NULL: none */
-    bool watched;                /* ATTACHED: stream_registry.c has a note of the stream */
+    bool watched;                /* in state ATTACHED: stream_registry.c watches the stream */
     void *native;                /* ATTACHED */
-    void *old_native;            /* GONE: handle of the ended stream; NULL once a new stream has that handle */
-    aclrtContext context;        /* ATTACHED: the stream's context; NULL: not known yet */
-    bool end_pending;            /* GONE: the pool does not yet know that the stream's work is over */
-    void *registered_on;   /* GONE: the handle with a registration that the runtime refused to remove; NULL: none */
-    weir_block *workspace; /* ATTACHED: the stream's workspace, or NULL; changed only while `busy` */
+    /* in state GONE: the destroyed stream's handle; NULL once a new stream has that handle */
+    void *old_native;
+    aclrtContext context;        /* in state ATTACHED: the stream's context; NULL: not known yet */
+    bool end_pending;            /* in state GONE: the pool was not yet told that the stream's work is over */
+    void *registered_on;         /* in state GONE: handle with a registration that ACL refused to remove; NULL: none */
+    weir_block *workspace;       /* in state ATTACHED: the stream's workspace, or NULL; changed only while `busy` */
     weir_acl_idle_callback idle; /* NULL: none */
     void *idle_ctx;
     weir_acl_attachment *next;
 
-    /* Used in the attachment of a device; protected by the lock. */
+    /* Used only in the attachment of a device. */
     int32_t device_id;
     unsigned joining; /* threads that attach a new stream */
     uint64_t missed;
-    char missed_why[192]; /* why the last missed stream could not be attached */
+    char missed_why[192]; /* reason for the latest of the `missed` streams */
 };
 
 /* --- registration.c --- */
 
-/* Registers the attachment for the stream. ACL copies the description. */
+/* Makes the attachment the stream's registered allocator. ACL copies the description of the allocator. */
 weir_status weir__acl_enter_registry(void *native, weir_acl_attachment *self);
 /* Removes the attachment's registration from the stream. A registration of another allocator is left in place. */
 weir_status weir__acl_leave_registry(void *native, const weir_acl_attachment *self);
@@ -79,33 +80,34 @@ weir_status weir__acl_registered(void *native, aclrtAllocator *owner);
 weir_acl_attachment *weir__acl_first_locked(void);
 bool weir__acl_is_attachment_locked(const weir_acl_attachment *self);
 weir_status weir__acl_no_attachment(const char *function, const void *handle);
-/* Makes a record that is ATTACHED and busy; returns NULL if there is no host memory. The caller holds the pool. */
+/* Makes an attachment in state ATTACHED, marked busy. Returns NULL without host memory. The caller holds the pool. */
 weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
                                             const weir__acl_role *role);
-/* Retires a record and keeps its memory for a later attachment. The caller releases the pool. */
+/* Moves an attachment to the list of detached ones, for reuse. The caller releases the pool. */
 void weir__acl_retire_locked(weir_acl_attachment *self);
 void weir__acl_let_go(weir_pool *pool);
-/* Attaches the pool to the stream in this role, and holds the pool. Must not be called under the lock. */
+/* Attaches the pool to the stream in this role, and holds the pool (weir_pool_hold). Must not be called under the
+ * lock. */
 weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
                              weir_acl_attachment **attachment);
 /* Undoes a failed attach to a new stream: the pool forgets the stream, unless another attachment will tell it of the
  * stream's end. Must not be called under the lock. */
 void weir__acl_forget(weir_pool *pool, void *native);
-/* Detaches `self`, which is busy, from its stream and retires it. On failure `self` stays attached and is no longer
- * busy. Must not be called under the lock. */
+/* Detaches `self`, which the caller has marked busy, from its stream and retires it. On failure `self` stays attached
+ * and is no longer busy. Must not be called under the lock. */
 weir_status weir__acl_take_off(weir_acl_attachment *self);
-/* Retires attachments that no caller has the handle of, whose stream is gone, and of which ACL holds no block. Must not
+/* Retires attachments of destroyed streams that no caller has the handle of and of which ACL holds no block. Must not
  * be called under the lock. */
 void weir__acl_sweep(void);
 
 /* --- attach_device.c --- */
 
-/* Detaches the attachment of a device, which is busy, and all its streams. */
+/* Detaches the attachment of a device, marked busy by the caller, and the attachments of its streams. */
 weir_status weir__acl_detach_device(weir_acl_attachment *self);
 
 /* --- workspace.c --- */
 
-/* Frees the workspace in the order of the stream. `self` is busy and ATTACHED. Must not be called under the lock. */
+/* Frees the workspace in stream order. `self` is busy and in state ATTACHED. Must not be called under the lock. */
 void weir__acl_free_workspace(weir_acl_attachment *self);
 
 /* --- idle.c --- */
@@ -116,8 +118,8 @@ void weir__acl_became_idle(void);
 bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self);
 /* Removes the callback. */
 void weir__acl_forget_idle_locked(weir_acl_attachment *self);
-/* Returns the number of blocks that ACL holds of the attachment. For an attachment of a device, counts all its
- * streams. */
+/* Returns the number of blocks that ACL got through the attachment and has not freed. The attachment of a device counts
+ * the blocks of all its streams. */
 int64_t weir__acl_live_locked(const weir_acl_attachment *self);
 
 #endif

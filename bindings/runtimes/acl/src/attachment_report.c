@@ -1,5 +1,4 @@
-/* bindings/runtimes/acl/src/attachment_report.c: the figures of an attachment, as numbers and as sentences that explain
- * them. */
+/* bindings/runtimes/acl/src/attachment_report.c: the figures of an attachment, as numbers and as sentences. */
 #include "attachment.h"
 
 #include <inttypes.h>
@@ -52,7 +51,7 @@ weir_status weir_acl_attachment_get_info(weir_acl_attachment *self, weir_acl_att
 
 /* --- sentences --- */
 
-/* A text that is cut off at the end of its buffer; `length` counts all of it. */
+/* A text buffer as for snprintf: `text` may be cut off, `length` counts the whole text. */
 struct page {
     char *text;
     size_t size;

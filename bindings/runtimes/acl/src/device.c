@@ -35,9 +35,9 @@ typedef struct acl_device {
     aclrtMemAttr attribute; /* attribute of new physical memory */
     weir_device_info info;
     char pci_bus_id[16];       /* "": unknown */
-    const weir_device *device; /* the weir_device that has this context */
+    const weir_device *device; /* the weir_device made from this struct */
     struct acl_device *next;   /* under the binding's lock */
-    bool watched;              /* stream_registry.c has a note of the default stream; protected by the binding's lock */
+    bool watched;              /* stream_registry.c watches the default stream; protected by the binding's lock */
     atomic_bool lost;          /* the device was reset */
 } acl_device;
 
@@ -96,7 +96,7 @@ void *weir__acl_home_stream(const void *acl_device_)
 
 /* --- a device that is reset --- */
 
-/* After this call stream_registry.c removes its note of the stream, so the device no longer counts as watched. */
+/* The caller, stream_registry.c, then removes its note of the stream, so the device is no longer watched. */
 void weir__acl_device_loses_stream_locked(const void *native)
 {
     for (acl_device *one = all; one != NULL; one = one->next) {
@@ -151,7 +151,7 @@ bool weir_acl_device_lost(const weir_device *device)
 
 aclrtContext weir__acl_current(void)
 {
-    aclrtContext current = NULL; /* a failing call may leave `current` unchanged */
+    aclrtContext current = NULL; /* aclrtGetCurrentContext may leave `current` unchanged when it fails */
     return UNCANCELLED(aclrtGetCurrentContext(&current)) == ACL_SUCCESS ? current : NULL;
 }
 
@@ -404,7 +404,7 @@ static weir_status event_destroy(void *ctx, weir_event *event)
 static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 {
     if (is_lost(ctx)) {
-        *complete = true; /* the event's work ended with the device */
+        *complete = true; /* all work before the event ended with the device */
         return WEIR_OK;
     }
     aclrtEventRecordedStatus recorded = ACL_EVENT_RECORDED_STATUS_NOT_READY;
@@ -430,8 +430,8 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
     return aclrtStreamWaitEvent(stream, event);
 }
 
-/* Makes a call that must be made in the stream's own context: tries the bound context, then the context noted for the
- * stream, then the primary context. */
+/* Makes a call that ACL accepts only in the stream's own context: tries the bound context, then the context that
+ * stream_registry.c knows for the stream, then the primary context. */
 static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent),
                              void *native, weir_event *event)
 {
@@ -482,7 +482,7 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
     }
     weir__acl_bound bound = {.before = weir__acl_current()};
     if (context != NULL && context != bound.before) {
-        /* on failure the wait is tried in the current context */
+        /* if this fails, the wait runs in the current context */
         bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK;
     }
     const weir_status status = ACL(aclrtSynchronizeStream, native);
@@ -519,7 +519,7 @@ static void destroy(void *ctx)
     unwatch(self);
     delist(self);
     const aclrtContext before = weir__acl_current();
-    if (!is_lost(self)) { /* a reset dropped all references to the device; a later reference belongs to the program */
+    if (!is_lost(self)) { /* a reset has dropped weir's reference to the device; any reference now is the program's */
         (void)ACL_TWICE(aclrtResetDevice, self->id);
     }
     if (before != NULL && before != self->home) {
@@ -542,7 +542,7 @@ static const weir_device_ops virtual_ops = {
     .vm_unmap = vm_unmap,
 };
 
-/* Reads the memory size. Chips without high-bandwidth memory report 0 bytes of it; they have DDR memory. */
+/* Reads the size of device memory. A chip without high-bandwidth memory reports 0 bytes of it and has DDR memory. */
 static weir_status find_capacity(acl_device *self)
 {
     size_t unused = 0;
@@ -590,7 +590,7 @@ static void find_place(acl_device *self)
     self->info.host_numa_node = node;
 }
 
-/* Fills in contexts and properties. The device is current. */
+/* Fills in the contexts and properties of `self`. The device is current in the calling thread. */
 static weir_status find_facts(acl_device *self, const weir_acl_device_config *config)
 {
     weir_status status = ACL(aclrtGetCurrentContext, &self->home);
@@ -633,7 +633,8 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
         const weir__acl_place place = {.context = self->home, .device = self->id};
         status = weir__acl_watch(self->home_stream, &place, true);
         self->watched = status == WEIR_OK;
-        status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* without the callback a reset goes unnoticed */
+        /* a runtime without stream callbacks is accepted; a device reset then goes unnoticed */
+        status = status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status;
     }
     if (status == WEIR_OK) {
         const bool with_pages = (self->info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;
@@ -680,7 +681,6 @@ static weir_status adopt(const weir_acl_device_config *config, weir_acl_device_c
     return status == WEIR_OK ? check(own) : status;
 }
 
-/* Returns the refusal for a device number that aclrtSetDevice has rejected. */
 static weir_status no_device(int32_t id)
 {
     int code = 0;

@@ -34,7 +34,6 @@ static const struct known_error *find(int code)
     return NULL;
 }
 
-/* A status for a code of failure. */
 static weir_status status_of(int code)
 {
     switch (code) {

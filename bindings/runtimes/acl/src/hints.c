@@ -8,8 +8,8 @@
 
 #include "shared/native_hint.h"
 
-/* Replaces NULL by the handle of the default stream. Every hint does this before it calls the pool, because threads
- * with different contexts have different default streams. */
+/* Replaces NULL by the handle of the default stream. Each function here does this before it calls the pool, because
+ * threads with different contexts have different default streams. */
 weir_status weir__acl_resolve(void *acl_stream, void **native)
 {
     *native = acl_stream;

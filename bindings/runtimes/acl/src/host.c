@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A piece of ACL memory. Its first page boundary is handed out in place of its start. */
+/* Memory of ACL that does not begin at a page. The caller gets the address `page`; ACL takes back `start`. */
 struct shifted {
     struct shifted *next;
     void *page;
@@ -52,8 +52,8 @@ static weir_status malloc_shifted(uint64_t size, void **memory)
     return WEIR_OK;
 }
 
-/* Removes the entry of the memory from the list and returns it. Returns NULL if there is none: then the memory begins
- * at the address that ACL gave. */
+/* Removes and returns the list entry with the page `memory`. NULL: there is no entry, because the memory begins at the
+ * address that ACL gave. */
 static struct shifted *take_entry(const void *memory)
 {
     weir__acl_lock();

@@ -1,4 +1,4 @@
-/* bindings/runtimes/acl/src/idle.c: the callback when ACL holds no block of an attachment.
+/* bindings/runtimes/acl/src/idle.c: the callback that tells a program that ACL holds no block of an attachment.
  *
  * Guarantee: a callback is called once, and not after weir_acl_detach has returned WEIR_OK. weir_acl_notify_idle raises
  * `idle_callbacks` and then reads the counts of blocks; the thread that gives back the last block lowers its count and
@@ -9,7 +9,7 @@
 #include "attachment.h"
 
 static _Atomic unsigned idle_callbacks; /* attachments with a callback */
-static _Thread_local unsigned depth;    /* callbacks that this thread is in */
+static _Thread_local unsigned depth;    /* number of idle callbacks running in this thread */
 
 int64_t weir__acl_live_locked(const weir_acl_attachment *self)
 {
@@ -34,7 +34,7 @@ static weir_acl_attachment *find_locked(void)
     return found;
 }
 
-/* Calls one callback. Returns false if none is due. */
+/* Calls the callback of one idle attachment. Returns false if no idle attachment has a callback. */
 static bool call_one(void)
 {
     weir__acl_lock();

@@ -1,8 +1,10 @@
-/* bindings/runtimes/acl/src/registration.c: the four callbacks that ACL gets, and the runtime's registry of them.
+/* bindings/runtimes/acl/src/registration.c: registers an attachment with ACL as a stream's allocator, and has the four
+ * functions that ACL then calls.
  *
- * Idea: ACL's handle of a block is the weir_block itself: its address is one load, and its free needs no lookup.
+ * Idea: The block handle that ACL keeps is the weir_block pointer, so reading the address is one load, and a free needs
+ * no lookup.
  *
- * Cost beyond the pool's: one atomic addition for an alloc, and one for a free.
+ * Cost in addition to the pool's: one atomic addition for each alloc and for each free.
  */
 #include "attachment.h"
 
@@ -30,8 +32,7 @@ uint64_t weir_acl_block_bytes(uint64_t size)
 
 /* --- the four callbacks --- */
 
-/* Counts one block as given back. The thread that gives back the last block calls the idle callbacks, if there are
- * any. */
+/* Counts one block as given back. The thread that gives back the last block calls the idle callbacks. */
 static void lower(weir_acl_attachment *self)
 {
     if (atomic_fetch_sub(&self->live, 1) == 1) {
@@ -39,7 +40,7 @@ static void lower(weir_acl_attachment *self)
     }
 }
 
-/* ACL makes one callback of a stream at a time, so the count of requests needs no atomic addition. */
+/* ACL makes one callback at a time for a stream, so counting its requests needs no atomic addition. */
 static void count_request(weir_acl_attachment *self)
 {
     const uint64_t before = atomic_load_explicit(&self->requests, memory_order_relaxed);

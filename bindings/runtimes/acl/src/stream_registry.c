@@ -25,9 +25,9 @@ struct note {
     struct note *next;
     void *native;
     weir__acl_place place;
-    unsigned attached; /* number of weir__acl_unwatch_locked calls still to come; the note stays while it is not 0 */
-    bool known;        /* the note stays until the stream is destroyed */
-    bool blocked;      /* the note stays until a stream with the same handle is created */
+    unsigned attached; /* calls of weir__acl_unwatch_locked still to come; the note is kept until it is 0 */
+    bool known;        /* keep this note until the stream is destroyed */
+    bool blocked;      /* keep this note until a new stream gets the same handle */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -88,7 +88,7 @@ static void drop(struct note **link)
     free(note);
 }
 
-/* Forgets the old stream of the handle: the handle now belongs to a new stream. */
+/* Forgets the earlier stream with the handle `native`, which now belongs to a new stream. */
 static void on_created(void *native)
 {
     weir__acl_lock();
@@ -152,13 +152,13 @@ static weir_status join_locked(void)
     registered = status == WEIR_OK;
     process = registered ? getpid() : process;
     if (registered && !at_exit) {
-        /* this handler is registered after the runtime's handlers, so it runs before them */
+        /* this atexit handler is registered after the runtime's handlers, so it runs before them */
         at_exit = atexit(leave) == 0;
     }
     return status;
 }
 
-/* Unregisters the callback if there is no note. If the runtime refuses, the callback stays and finds no note. */
+/* Unregisters the callback once no stream has a note. If the runtime refuses, the callback stays and does nothing. */
 static void leave_if_idle_locked(void)
 {
     if (registered && notes == NULL) {

@@ -13,8 +13,7 @@
 static const char asking[] = "weir_acl_workspace";
 static const char releasing[] = "weir_acl_workspace_release";
 
-/* Returns the attachment of the pool to the stream, or NULL if there is none. Waits while another thread works on
- * it. */
+/* Returns the attachment of the pool to the stream, or NULL. Waits while the attachment is marked busy. */
 static weir_acl_attachment *find_locked(const weir_pool *pool, const void *native)
 {
     for (weir_acl_attachment *one = weir__acl_first_locked(); one != NULL;) {
@@ -47,8 +46,7 @@ void weir__acl_free_workspace(weir_acl_attachment *self)
     }
 }
 
-/* Returns the workspace in *workspace. Sets *found to false, and nothing else, if the pool has no attachment to the
- * stream. */
+/* Stores a workspace of `bytes` bytes or more in *workspace; without an attachment to the stream only clears *found. */
 static weir_status serve(const weir_pool *pool, const void *native, uint64_t bytes, bool *found, void **workspace)
 {
     weir_status status = WEIR_OK;
@@ -104,8 +102,8 @@ weir_status weir_acl_workspace(weir_pool *pool, void *acl_stream, uint64_t size,
     return resolved == WEIR_OK ? follow_and_serve(pool, native, bytes, workspace) : resolved;
 }
 
-/* Finds an attachment that has a workspace of the pool, or that was made for one, and marks it as busy. Sets *busy if
- * another thread works on it. */
+/* Finds an attachment of the pool that has a workspace or was made by weir_acl_workspace, and marks it busy. Sets *busy
+ * if another thread has marked it. */
 static weir_acl_attachment *take_one(const weir_pool *pool, bool *busy)
 {
     weir__acl_lock();

@@ -27,11 +27,11 @@ typedef struct weir__cuda_driver {
 #undef WEIR__CUDA_POINTER
 } weir__cuda_driver;
 
-/* The table of the driver's functions. All entries are NULL until a call of weir__cuda_load has succeeded; after that
- * all are set. */
+/* The table of the driver's functions. All entries are NULL before weir__cuda_load has succeeded, and set
+ * afterwards. */
 extern weir__cuda_driver weir__cuda;
 
-/* Opens the driver unless it is open. The sentence of a failure names `function`; a later call tries again. */
+/* Opens the driver library unless it is open. On failure weir_last_error names `function`; a later call tries again. */
 weir_status weir__cuda_load(const char *function);
 bool weir__cuda_is_loaded(void);
 
@@ -39,11 +39,10 @@ bool weir__cuda_is_loaded(void);
 
 /* Returns the result of a call of the driver as a status. Keeps a failure for weir_cuda_error. */
 weir_status weir__cuda_result(const char *call, CUresult code);
-/* Reads the last failed call of this thread; 0 and "" if no call has failed. */
+/* Reads code and text of the last driver call of this thread that failed; 0 and "" if no call has failed. */
 void weir__cuda_last(int *cuda_error, const char **text);
 #define CUDA(function, ...) weir__cuda_result(#function, UNCANCELLED(weir__cuda.function(__VA_ARGS__)))
-/* Makes a call that releases a resource. After a failure, makes the call once more, because the failure may be
- * temporary. */
+/* Makes a call that releases a resource; after a failure once more, because the failure may be temporary. */
 #define CUDA_TWICE(function, ...) (CUDA(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : CUDA(function, __VA_ARGS__))
 
 /* --- device.c --- */
@@ -55,13 +54,13 @@ typedef struct cuda_device {
     weir_device_info info;
     weir_cuda_device_info facts;
     CUmemProp prop;      /* properties of new physical memory */
-    CUmemAccess *access; /* the device itself, then its peers */
+    CUmemAccess *access; /* access rights to mapped memory: of the device itself, then of its peers */
     size_t access_count;
-    const weir_device *device; /* the weir_device that has this context */
+    const weir_device *device; /* the weir_device made from this struct */
     struct cuda_device *next;  /* under device.c's lock */
 } cuda_device;
 
-/* Returns the context of the slots of a device of weir_cuda_device_create; NULL for any other device. */
+/* Returns the context argument of the operations of a device of weir_cuda_device_create; NULL for any other device. */
 cuda_device *weir__cuda_device_of(const weir_device *device);
 
 /* The thread's state before the device's context was made current. */
@@ -73,8 +72,7 @@ typedef struct weir__cuda_bound {
 /* Makes the device's context current and the thread's capture mode relaxed, until weir__cuda_leave. */
 weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound);
 void weir__cuda_leave(weir__cuda_bound *bound);
-/* Evaluates `call` in the device's context. The result is the call's status, or that of weir__cuda_enter if it
- * fails. */
+/* Evaluates `call` in the device's context. The value is the status of `call`, or of a failed weir__cuda_enter. */
 #define IN_CONTEXT(self, call)                                                                                         \
     __extension__({                                                                                                    \
         weir__cuda_bound bound_;                                                                                       \
@@ -88,8 +86,8 @@ void weir__cuda_leave(weir__cuda_bound *bound);
 
 /* --- virtual.c --- */
 
-/* Finds the kind of handles and their granularity, in the device's context. If the device supports no kind, it gets no
- * virtual-memory slots. */
+/* Chooses the handle type of physical memory and finds its granularity; the device's context is current. A device that
+ * supports no handle type gets no virtual-memory operations. */
 weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_device_config *config);
 
 weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address);

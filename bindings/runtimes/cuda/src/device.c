@@ -17,7 +17,8 @@
 #include <stdlib.h>
 
 #define GRANULARITY_BYTES (UINT64_C(2) << 20) /* the driver maps a cuMemAlloc of 2 MiB or more in units of this */
-#define REGION_ALIGNMENT_BYTES 512u           /* strategies need 512, the driver promises 256: each region is checked */
+/* strategies need 512 bytes, cuMemAlloc promises 256: the address of each region is checked */
+#define REGION_ALIGNMENT_BYTES 512u
 
 static const char creating[] = "weir_cuda_device_create";
 
@@ -205,7 +206,7 @@ static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event 
     return IN_CONTEXT(ctx, wait_uncaptured(native_stream, (CUevent)event));
 }
 
-/* If the capture state is unknown, waits: that is safe. */
+/* Refuses a captured stream. Waits for any other, also if the capture state is unknown, which is safe. */
 static weir_status sync_uncaptured(CUstream stream)
 {
     const weir_status status = refuse_captured("weir_device_stream_sync", stream);
@@ -285,7 +286,6 @@ static const weir_device_ops virtual_ops = {
     .vm_unmap = weir__cuda_vm_unmap,
 };
 
-/* The device itself, then its peers. */
 static weir_status make_access_list(cuda_device *self, const weir_cuda_device_config *config)
 {
     self->access = calloc(config->peer_count + 1, sizeof(*self->access));
@@ -319,7 +319,7 @@ static weir_status find_facts(cuda_device *self)
     if (status == WEIR_OK) {
         status = CUDA(cuDriverGetVersion, &self->facts.driver_version);
     }
-    int node = -1; /* drivers before 12.2 do not know the attribute */
+    int node = -1; /* stays -1 with a driver before 12.2, which does not know the attribute */
     if (weir__cuda.cuDeviceGetAttribute(&node, CU_ATTRIBUTE_HOST_NUMA_ID, self->id) != CU_SUCCESS) {
         node = -1;
     }
@@ -353,7 +353,6 @@ static weir_status current_context(cuda_device *self)
     return status;
 }
 
-/* Fills in all members except the ordinal and the id. */
 static weir_status fill(cuda_device *self, const weir_cuda_device_config *config)
 {
     weir__cuda_bound bound;

@@ -35,7 +35,7 @@ static bool find(void *handle, const char *symbol, void *function)
     return found != NULL;
 }
 
-/* Fills the table. Returns NULL if the library has all functions, otherwise the name of a missing one. */
+/* Fills the table of driver functions. Returns NULL, or the name of a function that the library lacks. */
 static const char *fill(void *handle, weir__cuda_driver *table)
 {
 #define FIND(name, suffix, parameters)                                                                                 \

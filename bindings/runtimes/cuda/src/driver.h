@@ -48,7 +48,7 @@ enum {
 
 enum {
     CU_EVENT_DISABLE_TIMING = 2,
-    CU_HOST_PORTABLE = 1, /* this flag and the next have the same value for cuMemHostAlloc and cuMemHostRegister */
+    CU_HOST_PORTABLE = 1, /* both CU_HOST flags have these values for cuMemHostAlloc and for cuMemHostRegister */
     CU_HOST_DEVICEMAP = 2,
     CU_CAPTURE_NONE = 0,
     CU_CAPTURE_ACTIVE = 1,
@@ -92,7 +92,7 @@ typedef struct CUmemAccess {
     int flags;
 } CUmemAccess;
 
-/* X(NAME, SUFFIX of the exported name, PARAMETERS) */
+/* The driver functions that weir calls: X(name, suffix of the exported symbol, parameters). */
 #define WEIR_CUDA_DRIVER_LIST(X)                                                                                       \
     X(cuInit, "", (unsigned flags))                                                                                    \
     X(cuDriverGetVersion, "", (int *version))                                                                          \

@@ -6,7 +6,6 @@
 
 static _Thread_local weir__native_failure last;
 
-/* A status for a code of failure. */
 static weir_status status_of(CUresult code)
 {
     return code == CU_ERROR_OUT_OF_MEMORY   ? WEIR_ERR_NO_MEMORY

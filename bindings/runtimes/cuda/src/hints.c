@@ -39,8 +39,7 @@ static bool is_captured(CUstream stream)
     return weir__cuda.cuStreamIsCapturing(stream, &status) == CU_SUCCESS && status != CU_CAPTURE_NONE;
 }
 
-/* Checks the arguments and opens the driver. It may not be open yet, because the pool may be over another kind of
- * device. */
+/* Checks the arguments and loads the driver, which nothing has loaded yet if the pool's device is of another kind. */
 static weir_status check(const char *function, const void *pool, const void *other, const char *name)
 {
     const weir_status status = weir__hint_check(function, pool, other, name);
@@ -59,7 +58,7 @@ weir_status weir_cuda_record_event(weir_pool *pool, void *event, void *stream)
     weir_stream *found = NULL;
     weir_status status = check(function, pool, event, "event");
     if (status == WEIR_OK && is_captured(stream)) {
-        weir__hint_told(weir_event_forgotten(pool, event)); /* the pool drops the event's earlier record */
+        weir__hint_told(weir_event_forgotten(pool, event)); /* the pool forgets the event's earlier record */
         return record(event, stream);
     }
     if (status == WEIR_OK) {
@@ -133,7 +132,7 @@ weir_status weir_cuda_destroy_event(weir_pool *pool, void *event)
     return status == WEIR_OK ? weir__hint_destroy_event(pool, destroy_event, event) : status;
 }
 
-/* weir_stream_retire waits for the stream. */
+/* Needs no wait of its own for the stream: weir_stream_retire waits. */
 weir_status weir_cuda_destroy_stream(weir_pool *pool, void *stream)
 {
     static const char function[] = "weir_cuda_destroy_stream";

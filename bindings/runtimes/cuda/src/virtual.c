@@ -1,7 +1,7 @@
 /* bindings/runtimes/cuda/src/virtual.c: virtual memory of the driver: addresses, physical handles, mappings, access.
  *
- * Idea: each slot is one call of the driver, except that a mapping is of no use to any device before cuMemSetAccess
- * names it.
+ * Idea: each operation is one call of the driver. Only vm_map also calls cuMemSetAccess, because no device can use a
+ * mapping before.
  *
  * Guarantee: if access to a mapping cannot be set, the mapping is removed. All handles of a device are of one kind, so
  * the possible uses of a block's memory do not depend on when the memory was created.

@@ -42,7 +42,7 @@ struct block {
     uint64_t end;
     weir__sim_op *alloc;
     weir__sim_op *freed; /* the block's free, or the region_free that removed its memory; NULL: neither has happened */
-    uint64_t segments;   /* number of segments that it owns */
+    uint64_t segments;   /* number of segments that the block owns */
     struct block *next;  /* next in the list `overlapped` */
     bool live;
     bool overlapped; /* live, but its first byte was handed out again: the block is in the list `overlapped` */
@@ -54,7 +54,8 @@ struct read {
 };
 
 struct segment {
-    weir__sim_range range; /* first member, so that a range of the set is a segment; start and end are 0 once removed */
+    /* first member, so that a pointer to the range is a pointer to the segment; start and end are 0 after removal */
+    weir__sim_range range;
     struct block *owner;
     weir__sim_op *write; /* never NULL */
     struct read *reads;
@@ -67,16 +68,17 @@ struct device_range {
 };
 
 struct audit_stream {
-    weir__sim_clock clock; /* empty once the stream has ended */
-    uint64_t host_version; /* version of the host's clock at the last join; 0 = never */
-    uint64_t tick;         /* the stream's own entry */
-    uint64_t last_work;    /* tick of the stream's last work; later ticks are waits */
+    weir__sim_clock clock; /* vector clock; empty once the stream has ended */
+    /* value of weir__sim_audit.host_version when the stream last joined the host's clock; 0 = never */
+    uint64_t host_version;
+    uint64_t tick;      /* the stream's own entry */
+    uint64_t last_work; /* tick of the stream's last work; later ticks are waits */
 };
 
 enum { HINTS = 8192 };
 
 struct weir__sim_audit {
-    bool stopped; /* true once memory has run out: no operation is judged any more */
+    bool stopped; /* true once memory has run out: no operation is checked any more */
     uint64_t lost;
     uint64_t operations;
     uint64_t host_tick;
@@ -84,18 +86,20 @@ struct weir__sim_audit {
     struct audit_stream *streams;
     uint32_t stream_count;
     uint32_t stream_capacity;
-    weir__sim_clock host;  /* work that the host has seen complete */
+    weir__sim_clock host;  /* vector clock of the work that the host has seen complete */
     uint64_t host_version; /* grows with every change of `host`; above 0 */
 
     weir__sim_ranges segments;
     weir__sim_ranges device_ranges;
-    struct device_range *last_found; /* the range found last; NULL after a range left `device_ranges` */
+    struct device_range *last_found; /* latest result of a lookup in `device_ranges`; NULL after a removal */
     struct block *overlapped;
-    weir__sim_reaches reaches; /* NULL: one device, which reaches all of its memory */
-    struct block *direct;      /* owner of memory touched directly; NULL: direct access is off */
+    weir__sim_reaches reaches; /* tests whether a device may touch a range; NULL: only one device is simulated */
+    /* owner of memory that is touched outside of blocks; NULL: such an access is a finding */
+    struct block *direct;
     weir__slab ops, blocks, reads, segment_slab, device_range_slab;
     weir__sim_report report;
-    struct segment *hints[HINTS]; /* last segment found, hashed by address; a removed segment contains no address */
+    /* cache of found segments, by hash of the address; a removed segment may stay, as it contains no address */
+    struct segment *hints[HINTS];
 };
 
 /* --- clocks --- */
@@ -129,7 +133,8 @@ static bool clock_reach(weir__sim_clock *clock, uint32_t count)
     return true;
 }
 
-/* Raises `clock` to at least `other`. Sets *changed if that raised an entry. Returns false when out of memory. */
+/* Joins vector clocks: raises each entry of `clock` to at least that of `other`. Sets *changed if an entry rose.
+ * Returns false when out of memory. */
 static bool clock_join(weir__sim_clock *clock, const weir__sim_clock *other, bool *changed)
 {
     if (!clock_reach(clock, other->count)) {
@@ -157,7 +162,7 @@ static void stop_judging(weir__sim_audit *audit)
     audit->lost++;
 }
 
-/* True if the auditor has stopped for want of memory; then counts the operation as lost. */
+/* True if the auditor has stopped because memory ran out; then also counts the operation as lost. */
 static bool is_stopped(weir__sim_audit *audit)
 {
     if (audit->stopped) {
@@ -284,7 +289,7 @@ static struct segment *segment_from(weir__sim_audit *audit, uint64_t address)
     return s != NULL ? s : (struct segment *)(void *)weir__sim_ranges_after(&audit->segments, address);
 }
 
-/* Removes a segment from the shadow. If it was the last segment of a freed block, removes the block as well. */
+/* Removes a segment from the auditor's set. If it was the last segment of a freed block, removes the block as well. */
 static void segment_remove(weir__sim_audit *audit, struct segment *s)
 {
     weir__sim_ranges_remove(&audit->segments, &s->range);
@@ -317,7 +322,7 @@ static struct segment *segment_new(weir__sim_audit *audit, uint64_t start, uint6
     return s;
 }
 
-/* Gives `s` to `owner`, which may own it already, and replaces all accesses recorded in `s` by `write`. */
+/* Makes `owner` the owner of the segment `s`, and `write` the only access recorded in it. */
 static void segment_take(weir__sim_audit *audit, struct segment *s, struct block *owner, weir__sim_op *write)
 {
     struct block *earlier = s->owner;
@@ -331,7 +336,7 @@ static void segment_take(weir__sim_audit *audit, struct segment *s, struct block
     reads_clear(audit, s);
 }
 
-/* Adds `op` to the readers of `s`. Returns false when out of memory. */
+/* Adds `op` to the reads recorded in the segment `s`. Returns false when out of memory. */
 static bool read_add(weir__sim_audit *audit, struct segment *s, weir__sim_op *op)
 {
     struct read *r = weir__slab_get(&audit->reads);
@@ -345,8 +350,8 @@ static bool read_add(weir__sim_audit *audit, struct segment *s, weir__sim_op *op
     return true;
 }
 
-/* Cuts `s` in two at `at`, which lies inside it. Both halves keep the recorded accesses. Returns the upper half; NULL:
- * out of memory. */
+/* Splits the segment `s` at the address `at`, which lies inside it. Both halves keep the recorded accesses. Returns the
+ * upper half; NULL: out of memory. */
 static struct segment *segment_split(weir__sim_audit *audit, struct segment *s, uint64_t at)
 {
     struct segment *upper = weir__slab_get(&audit->segment_slab);
@@ -371,7 +376,7 @@ static struct segment *segment_split(weir__sim_audit *audit, struct segment *s, 
     return upper;
 }
 
-/* Cuts `s`, which overlaps [start, end), to lie inside that range. Returns the piece; NULL: out of memory. */
+/* Splits the segment `s`, which overlaps [start, end), to lie inside that range. Returns the part; NULL: no memory. */
 static struct segment *segment_cut(weir__sim_audit *audit, struct segment *s, uint64_t start, uint64_t end)
 {
     if (s->range.start < start) {
@@ -383,9 +388,8 @@ static struct segment *segment_cut(weir__sim_audit *audit, struct segment *s, ui
     return s;
 }
 
-/* Returns the access of a segment that is not ordered before `clock`, or NULL. Of several accesses it prefers the one
- * that ends last, which makes the clearest message. Writes are always considered, reads only with `reads`, and the free
- * only with `freed`. */
+/* Returns an access recorded in the segment that is not ordered before `clock`, or NULL. Prefers the one that ends
+ * last, for the clearest message. Writes are always considered, reads only with `reads`, the free only with `freed`. */
 static weir__sim_op *conflict(const struct segment *s, const weir__sim_clock *clock, bool reads, bool freed)
 {
     weir__sim_op *found = is_ordered(s->write, clock) ? NULL : s->write;
@@ -415,7 +419,7 @@ static uint64_t end_of(uint64_t address, uint64_t size)
 
 /* --- create and destroy --- */
 
-/* Creates the owner that all directly touched memory shares. NULL: out of memory. */
+/* Creates the block that owns all memory touched outside of other blocks. NULL: out of memory. */
 static struct block *direct_owner(weir__sim_audit *audit)
 {
     struct block *b = weir__slab_get(&audit->blocks);
@@ -423,7 +427,7 @@ static struct block *direct_owner(weir__sim_audit *audit)
         memset(b, 0, sizeof(*b));
         b->start = UINT64_MAX;
         b->end = UINT64_MAX;
-        b->segments = 1; /* one more than the number of its segments, so that it is never released */
+        b->segments = 1; /* a reference without a segment, so that the block is never released */
     }
     return b;
 }
@@ -543,8 +547,7 @@ void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t number, const weir_
     if (!clock_join(&stream->clock, event, &changed)) {
         stop_judging(audit);
     } else if (changed) {
-        /* The wait gets a tick of its own, because it gives order only to the operations after it, not to those before
-         * it. */
+        /* Count the wait as an operation of its own: it orders only the operations after it, not those before it. */
         stream->clock.ticks[number] = ++stream->tick;
     }
 }
@@ -593,8 +596,8 @@ void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t number)
 
 /* --- work --- */
 
-/* Judges and records that `op` writes the piece `s`, which belongs to `owner` from now on. `last` is the piece that
- * `op` wrote before, or NULL; adjacent pieces with equal records are merged. Returns the piece written. */
+/* Checks and records a write by `op` to the segment `s`, which then belongs to the block `owner`. `last` is the segment
+ * that `op` wrote before, or NULL; adjacent segments with equal records are merged. Returns the segment. */
 static struct segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                                    struct segment *s, struct block *owner, struct segment *last)
 {
@@ -613,14 +616,13 @@ static struct segment *write_piece(weir__sim_audit *audit, const weir__sim_clock
     return s;
 }
 
-/* Judges and records, piece by piece, that `op` writes the part of `owner` in [start, end). `s` is the piece that
- * contains `start`. */
+/* Checks and records a write by `op` to [start, end) in the block `owner`. `s` is the segment that contains `start`. */
 static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s,
                            struct block *owner, uint64_t start, uint64_t end)
 {
     struct segment *last = NULL;
     while (s != NULL && s->range.start < end) {
-        if (s->owner != owner) { /* the piece belongs to an overlapping block, which has a finding already */
+        if (s->owner != owner) { /* the segment belongs to an overlapping block, which was reported already */
             s = segment_next(s);
             continue;
         }
@@ -634,7 +636,7 @@ static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock,
     }
 }
 
-/* Judges a read of `s` by `op` and adds `op` to the readers, in place of the readers that it is ordered after. */
+/* Reports a conflict if `op` must not yet read the segment `s`. Records the read and drops reads ordered before it. */
 static void touch_by_read(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s)
 {
     weir__sim_op *earlier = conflict(s, clock, false, true);
@@ -685,8 +687,8 @@ static uint64_t device_bytes_in(weir__sim_audit *audit, uint64_t start, uint64_t
     return end;
 }
 
-/* Adds a live block to the list `overlapped` because its first byte was handed out again, so that its own free still
- * finds it. */
+/* Adds a live block to the list `overlapped` because its first byte was handed out again. Its own free finds it
+ * there. */
 static void cover(weir__sim_audit *audit, struct block *b)
 {
     if (!b->overlapped) {
@@ -696,7 +698,7 @@ static void cover(weir__sim_audit *audit, struct block *b)
     }
 }
 
-/* Returns the piece at `at`, cut to lie inside [at, end). Memory without a segment gets a segment whose only access is
+/* Returns the segment at `at`, split to lie inside [at, end). If no segment is there, makes one with the single access
  * `first`, the operation by which the device gave the memory. NULL: out of memory. */
 static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, weir__sim_op *first)
 {
@@ -707,7 +709,7 @@ static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_
     }
     s = segment_cut(audit, s, at, end);
     if (s != NULL && s->owner->live && !is_held(s->owner)) {
-        /* The segment is left over from an earlier region at this address. Its block got a finding when the device got
+        /* The segment is left over from an earlier region at this address. Its block was reported when the device took
          * that region back. */
         if (s->owner->start == s->range.start) {
             cover(audit, s->owner);
@@ -717,8 +719,8 @@ static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_
     return s;
 }
 
-/* Judges an access to [start, end), which begins in no live block, piece by piece as far as the device gave memory.
- * Parts in live blocks are judged as well, and reported as outside a block unless `reported` is true. */
+/* Checks an access to [start, end), which begins in no live block, segment by segment as far as the device gave memory.
+ * Parts in live blocks are checked as well, and reported as outside a block unless `reported` is true. */
 static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
                          uint64_t end, bool write, bool reported)
 {
@@ -751,8 +753,8 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
     }
 }
 
-/* Judges an access to [start, end), which begins in the live block of `s`, up to the block's end, and with direct
- * access beyond it. */
+/* Checks an access to [start, end), which begins in the live block of the segment `s`. An access past the block's end
+ * is reported. Bytes there are checked further only with direct access. */
 static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s,
                         uint64_t start, uint64_t end, bool write)
 {
@@ -798,8 +800,7 @@ static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const struct
     report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, below != NULL ? below->owner->alloc : NULL, op, detail);
 }
 
-/* Judges one range of one piece of work: that the memory may be touched, and that the access is ordered with earlier
- * accesses. */
+/* Checks one access of a piece of work: the memory may be touched, and earlier accesses are ordered before it. */
 static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, const weir_sim_access *access)
 {
     uint64_t start = access->address;
@@ -818,7 +819,7 @@ static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__si
     }
 }
 
-/* Reports memory that the device may not reach, at most once for each piece of work. */
+/* Reports the first access of a piece of work to memory that its device may not reach. */
 static void judge_reach(weir__sim_audit *audit, const weir__sim_op *op, const weir_sim_access *accesses, size_t count)
 {
     char detail[96] = "";
@@ -872,8 +873,8 @@ static struct block *uncover(weir__sim_audit *audit, uint64_t address)
     return NULL;
 }
 
-/* Judges the hand-out of one segment's bytes to the owner of `clock`. Returns true if the host had seen all work on
- * them complete. */
+/* Checks that the bytes of one segment may be handed out again to the owner of the vector clock `clock`. Returns true
+ * if the host had seen all work on them complete. */
 static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s,
                            const struct block **reported)
 {
@@ -882,22 +883,22 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
         if (owner->start == s->range.start) {
             cover(audit, owner);
         }
-        if (is_held(owner)) { /* a block without memory got a finding when the device got its region back */
+        if (is_held(owner)) { /* a block that lost its memory to the device was reported then */
             report(audit, WEIR_SIM_OVERLAP, s->range.start, s->range.end, owner->alloc, op, "");
         }
         return false;
     }
     weir__sim_op *earlier = conflict(s, clock, true, true);
     if (earlier != NULL && *reported != owner) {
-        /* Make one finding for each earlier block, however many of its pieces the new block covers. */
+        /* Report each earlier block once, however many of its segments the new block covers. */
         *reported = owner;
         report(audit, WEIR_SIM_EARLY_REUSE, s->range.start, s->range.end, earlier, op, "");
     }
     return conflict(s, &audit->host, true, true) == NULL;
 }
 
-/* Judges each earlier owner in [start, end) and removes the segments there, except for the first one, which the caller
- * reuses: *reuse is this segment, or NULL if there was none. Returns false when out of memory. */
+/* Checks each earlier owner in [start, end) and removes the segments there, except for the first, which the caller
+ * reuses: *reuse is that segment, or NULL if there was none. Returns false when out of memory. */
 static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
                      uint64_t end, struct segment **reuse)
 {
@@ -971,7 +972,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     }
 }
 
-/* Judges a free by the host: reports it unless the host has seen the end of all work on the block. */
+/* Reports a free by the host unless the host has seen the end of all work on the block. */
 static void judge_host_free(weir__sim_audit *audit, const struct block *b, weir__sim_op *op)
 {
     bool said = false;
@@ -984,14 +985,15 @@ static void judge_host_free(weir__sim_audit *audit, const struct block *b, weir_
             said = true;
             report(audit, WEIR_SIM_FREE_PENDING, s->range.start, s->range.end, earlier, op, "");
         }
-        /* Record the free in place of the reported accesses, so that they are not reported again for a later owner. */
+        /* Record the free in place of the reported accesses: a later owner of the memory must not get them reported
+         * again. */
         op_release(audit, s->write);
         s->write = op_hold(op);
         reads_clear(audit, s);
     }
 }
 
-/* Ends a live block. Its segments stay, with accesses that may not be complete. If the block's region is gone, its
+/* Ends a live block. Its segments stay, because work may still use the memory. If the block's region is gone, its
  * memory cannot be handed out again, and the segments are removed. */
 static void block_free(weir__sim_audit *audit, struct block *b, weir__sim_op *op)
 {
@@ -1068,7 +1070,7 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
     weir__sim_ranges_insert(&audit->device_ranges, &g->range);
 }
 
-/* Judges and forgets the contents of memory that was returned to the device. Live blocks in this memory lose it. */
+/* Reports live blocks and unfinished work in memory that the device got back, and removes segments of freed blocks. */
 static void judge_taken(weir__sim_audit *audit, uint64_t start, uint64_t end, weir__sim_op *op)
 {
     bool said_pending = false;

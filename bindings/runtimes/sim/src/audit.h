@@ -21,7 +21,7 @@
 typedef struct weir__sim_audit weir__sim_audit;
 
 typedef struct weir__sim_clock {
-    uint64_t *ticks; /* indexed by stream number; entries from `count` on are 0 */
+    uint64_t *ticks; /* a tick for each stream number; entries from `count` on are 0 */
     uint32_t count;
     uint32_t capacity;
 } weir__sim_clock;
@@ -47,7 +47,7 @@ uint64_t weir__sim_audit_lost(const weir__sim_audit *audit);
  * finding. */
 typedef bool (*weir__sim_reaches)(const weir_sim_access *access, char *detail, size_t size);
 void weir__sim_audit_set_reach(weir__sim_audit *audit, weir__sim_reaches reaches);
-/* Defined in sim.c: sets the function in the simulator's auditor, if there is an auditor. Call it before any work is
+/* Defined in sim.c: sets the function in the simulator's auditor, if there is one. Call it before any work is
  * queued. */
 void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches);
 
@@ -57,35 +57,35 @@ void weir__sim_audit_stream_ended(weir__sim_audit *audit, uint32_t stream);
 
 void weir__sim_audit_work(weir__sim_audit *audit, uint32_t stream, const weir__sim_op_info *info,
                           const weir_sim_access *accesses, size_t access_count);
-/* Copies the stream's clock into the event's clock. */
+/* Copies the stream's vector clock into the event. */
 void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t stream, weir__sim_clock *event);
 void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t stream, const weir__sim_clock *event);
 
-/* Tell the auditor that the host knows some work to be complete: the work captured by an event, that of a stream, or
- * all work. */
+/* Tell the auditor that the host knows some work to be complete: the work captured by an event, the work of a stream,
+ * or all work. */
 void weir__sim_audit_saw_event(weir__sim_audit *audit, const weir__sim_clock *event);
 void weir__sim_audit_saw_stream(weir__sim_audit *audit, uint32_t stream);
 void weir__sim_audit_saw_all(weir__sim_audit *audit);
 /* Tells the auditor that the stream broke and that the host knows it: no work of the stream itself runs any more. */
 void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t stream);
 
-/* Tell the auditor that an allocator handed out a block, or got it back, in the order of `stream`, or by the host
+/* Tell the auditor that an allocator handed out or got back a block, in stream order or by the host
  * (WEIR__SIM_HOST). */
 void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, uint32_t stream,
                                  const weir__sim_op_info *info);
 void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32_t stream,
                                 const weir__sim_op_info *info);
 
-/* Tells the auditor that the device gave a range: a region, or with `mapped` a mapping. One block may span adjacent
+/* Tells the auditor that the device gave a range: a region, or with `mapped` a mapping. One block may span several
  * mappings. */
 void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t size, bool mapped,
                            const weir__sim_op_info *info);
-/* Tells the auditor that the device got the same range back. */
+/* Tells the auditor that the device got back a range that it gave. */
 void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info);
 
 /* Reports live blocks, and ranges that the device has not got back, as leaks. */
 void weir__sim_audit_leaks(weir__sim_audit *audit);
-/* Reports anything else that was never given back as a leak. */
+/* Reports as a leak a range that is neither a block nor given by the device, such as a reservation. */
 void weir__sim_audit_leaked(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info);
 
 #endif

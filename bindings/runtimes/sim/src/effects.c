@@ -76,8 +76,7 @@ static weir__sim_effect pop(weir__sim_effects *effects)
     return first;
 }
 
-/* Turns a host function into a call of its dropped function, due at once. Returns false if there is nothing left to
- * call. */
+/* Turns a queued host function into a call of its `dropped` function, due at once. False: there is no such function. */
 static bool drop(weir__sim_effect *e, uint64_t now)
 {
     if (e->kind == WEIR__SIM_CALL) {
@@ -182,7 +181,7 @@ void weir__sim_effects_fini(weir_sim *sim)
 {
     weir__sim_effects *effects = &sim->effects;
     weir__sim_lock(sim);
-    effects->running = true; /* effects do not run inside a function that an effect calls */
+    effects->running = true; /* keeps effects from running inside a function that an effect calls */
     effects->runner = pthread_self();
     while (effects->count > 0) {
         weir__sim_effect e = pop(effects);

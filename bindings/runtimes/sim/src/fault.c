@@ -1,8 +1,7 @@
 /* fault.c: injected failures.
  *
- * Each armed fault counts the calls of its kind by itself and strikes at the n-th call, once or repeatedly, so a
- * program that makes the same calls meets the same failures. Cost: one comparison per device call while none is
- * armed.
+ * Each armed fault counts the calls of its kind by itself and affects the n-th call, once or repeatedly, so a program
+ * that makes the same calls meets the same failures. Cost: one comparison per device call while none is armed.
  */
 #include "sim_internal.h"
 

@@ -18,7 +18,8 @@ struct extent {
 
 enum {
     ACCOUNTING_WINDOW_BITS = 45,
-    BACKED_REGION_FACTOR = 4,   /* address space per capacity; large, so that freed addresses stay unused for a while */
+    /* address space, as a multiple of the capacity; large, so that freed addresses stay unused for a while */
+    BACKED_REGION_FACTOR = 4,
     BACKED_VIRTUAL_FACTOR = 16, /* a pool reserves more addresses than the device has memory */
     BACKED_PHYSICAL_FACTOR = 16
 };
@@ -65,7 +66,7 @@ static bool overlaps(const weir__sim_ranges *set, uint64_t start, uint64_t end)
     return r != NULL && r->start < end;
 }
 
-/* Takes `size` bytes from the lowest free range that holds them and adds them to `used` as a member of its own. */
+/* Moves `size` bytes of the lowest free range that is large enough to `used`, as a range of their own. */
 static weir_status extent_take(weir__sim_memory *memory, weir__sim_ranges *free_set, weir__sim_ranges *used,
                                uint64_t size, uint64_t *start)
 {
@@ -87,7 +88,7 @@ static weir_status extent_take(weir__sim_memory *memory, weir__sim_ranges *free_
     return WEIR_OK;
 }
 
-/* Moves a member of `used` back to the free ranges and coalesces it with its neighbours. Cannot fail. */
+/* Moves a range from `used` back to the free ranges and merges it with its neighbours. Cannot fail. */
 static void extent_free(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set, struct extent *e)
 {
     weir__sim_ranges_remove(used, &e->range);
@@ -223,8 +224,8 @@ weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size
 
 /* --- virtual memory --- */
 
-/* Returns the descriptor of a handle, or NULL. A handle is (generation << 32) + index + 1, so a stale handle differs
- * from the one that reuses its slot. */
+/* Returns the descriptor of a handle of physical memory, or NULL. A handle is (generation << 32) + index + 1, so a
+ * stale handle differs from a new one with the same descriptor. */
 static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle handle, uint32_t *index)
 {
     uint64_t i = (handle & UINT32_MAX) - 1;
@@ -236,7 +237,7 @@ static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle 
     return physical->size != 0 && physical->generation == handle >> 32 ? physical : NULL;
 }
 
-/* Takes a free descriptor and stores its index. */
+/* Finds or makes an unused descriptor of physical memory and stores its index. */
 static weir_status physical_slot(weir__sim_memory *memory, uint32_t *index)
 {
     if (memory->physical_free != 0) {
@@ -299,7 +300,8 @@ static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *
     weir__sim_ranges placed = {.root = NULL};
     weir_status status = extent_take(memory, &memory->free_offsets, &placed, size, &physical->offset);
     if (status == WEIR_OK) {
-        weir__slab_put(&memory->extents, placed.root); /* the descriptor keeps offset and size */
+        /* the extent is not needed: the descriptor keeps offset and size */
+        weir__slab_put(&memory->extents, placed.root);
     }
     return status;
 }
@@ -312,7 +314,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
     weir__sim_backing_discard(&memory->backing, offset, size);
     weir__sim_ranges placed = {.root = NULL};
     struct extent *e = extent_add(memory, &placed, offset, offset + size);
-    if (e != NULL) { /* NULL (no host memory): these offsets stay unused; more than enough others are left */
+    if (e != NULL) { /* without host memory these offsets stay unused; enough other offsets are left */
         extent_free(memory, &placed, &memory->free_offsets, e);
     }
 }

@@ -19,8 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* X(MEMBER, default in ns): the prices other than the fixed price of a call. Sources:
- * bindings/runtimes/sim/README.md. */
+/* X(member, default in ns): all prices except the fixed prices of calls. Sources: bindings/runtimes/sim/README.md. */
 #define OTHER_PRICES(X)                                                                                                \
     X(region_alloc_ns_per_mib, 1000)                                                                                   \
     X(region_free_ns_per_mib, 500)                                                                                     \
@@ -61,7 +60,8 @@ static uint64_t *price_at(weir_sim_costs *costs, size_t index)
                                    : (uint64_t *)(void *)((char *)costs + others[index - WEIR_CALL_COUNT].offset);
 }
 
-/* Writes a price's name: the call's name with "_ns" for the fixed price of a call, otherwise the member's name. */
+/* Writes the name of a price (the simulated time of a call): the call's name with "_ns" for a fixed price, otherwise
+ * the member's name. */
 static void name_of(char *name, size_t size, size_t index)
 {
     if (index < WEIR_CALL_COUNT) {

@@ -6,7 +6,7 @@
 
 #include "shared/tree.h"
 
-typedef weir__tree_node weir__sim_range; /* from `start` up to `end`, above start */
+typedef weir__tree_node weir__sim_range; /* a range of addresses: `start` included, `end` excluded; end > start */
 typedef weir__tree weir__sim_ranges;
 
 /* Inserts `range`. Its start and end are set, and it overlaps no member. */
@@ -21,7 +21,7 @@ static inline void weir__sim_ranges_remove(weir__sim_ranges *ranges, weir__sim_r
     weir__tree_remove(ranges, range);
 }
 
-/* Updates the set after start or end of a member changed. The change must keep the order. */
+/* Must be called after `start` or `end` of a range in a set changed. The change must keep the order. */
 static inline void weir__sim_ranges_resized(weir__sim_range *range)
 {
     range->weight = range->end - range->start;
@@ -43,8 +43,7 @@ static inline weir__sim_range *weir__sim_ranges_previous(const weir__sim_range *
     return weir__tree_step(range, 0);
 }
 
-/* Returns the range with the greatest start that is not above `address`, or NULL. The range need not contain
- * `address`. */
+/* Returns the range with the greatest start at or below `address`, or NULL. It need not contain `address`. */
 static inline weir__sim_range *weir__sim_ranges_floor(const weir__sim_ranges *ranges, uint64_t address)
 {
     return weir__tree_floor(ranges, address);

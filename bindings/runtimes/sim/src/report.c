@@ -169,8 +169,8 @@ void weir__sim_report_fini(weir__sim_report *report)
     memset(report, 0, sizeof(*report));
 }
 
-/* Returns room for one more finding. Returns NULL if enough findings are kept or memory has run out: the new finding is
- * then only counted. */
+/* Returns room for one more finding, or NULL if max_findings are kept or memory ran out; the finding is then only
+ * counted. */
 static weir_sim_finding *keep(weir__sim_report *report)
 {
     if (report->kept_count == report->max_findings) {

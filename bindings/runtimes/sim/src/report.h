@@ -10,10 +10,10 @@
 
 #define WEIR__SIM_HOST UINT32_MAX /* the "stream" of host operations */
 
-/* One operation as the auditor keeps it, for as long as a segment, read, block or region refers to it. */
+/* The auditor's record of one operation. It lives as long as a segment, read, block or region refers to it. */
 typedef struct weir__sim_op {
-    /* The operation is ordered before the owner of a clock once that clock's entry for `stream` reaches this tick. 0:
-     * the operation is ordered before everything. */
+    /* Every vector clock with at least this tick for `stream` is after the operation. 0: the operation is before
+     * everything. */
     uint64_t bound;
     uint32_t stream;     /* WEIR__SIM_HOST: an operation of the host, ordered before all operations recorded later */
     uint32_t references; /* number of segments, reads, blocks and regions that refer to the operation */
@@ -28,7 +28,7 @@ typedef struct weir__sim_op {
 typedef struct weir__sim_report {
     uint64_t counts[WEIR_SIM_FINDING_KINDS];
     uint64_t total;
-    uint64_t last_pair[WEIR_SIM_FINDING_KINDS][2]; /* operation numbers of the kind's latest finding */
+    uint64_t last_pair[WEIR_SIM_FINDING_KINDS][2]; /* for each kind: operation numbers of its latest finding */
     weir_sim_finding *kept;
     size_t kept_count;
     size_t kept_capacity;

@@ -71,7 +71,7 @@ static weir_status check(const weir_sim_config *config)
     return WEIR_OK;
 }
 
-/* A price comes from the config, else from the file that the environment names, else from the defaults. */
+/* A price that is 0 comes from the file that WEIR_SIM_PRICES names, else from the defaults. */
 static weir_status fill_costs(weir_sim_costs *costs)
 {
     weir_sim_costs table;
@@ -84,7 +84,7 @@ static weir_status fill_costs(weir_sim_costs *costs)
 
 /* --- create and destroy --- */
 
-/* The device's destroy slot. A device that is still in use is not destroyed, and so keeps its simulator. */
+/* Called to destroy the device. A device that is still in use is not destroyed, and so keeps its simulator. */
 static void end(void *ctx)
 {
     weir_sim *sim = ctx;
@@ -191,8 +191,8 @@ void weir_sim_set_capacity(weir_sim *sim, uint64_t capacity_bytes)
 
 /* --- announcements to the auditor --- */
 
-/* Returns the number of the stream that announces a block, or WEIR__SIM_HOST. Fills the times of the announcement,
- * which takes effect at the stream's tail. */
+/* Returns the number of `stream`, or WEIR__SIM_HOST if it is no stream. Fills in the time of an alloc or a free in
+ * stream order: the end of the stream's queued work. */
 static uint32_t announcer(weir_sim *sim, weir_sim_stream *stream, weir__sim_op_info *info)
 {
     const weir_sim_stream *found = stream != NULL ? weir__sim_stream_find(sim, stream) : NULL;

@@ -1,8 +1,8 @@
-/* sim_device.c: the simulator as a weir_device: each slot counts the call, checks for faults, pays the price, then
- * acts.
+/* sim_device.c: the simulator as a weir_device: each operation counts the call, checks for faults, charges the call's
+ * time, then acts.
  *
- * The work of a slot lies between enter and leave, which take and release the lock. A call that an armed fault makes
- * fail (fault.c) costs its time and changes nothing else.
+ * An operation acts between enter and leave, which take and release the lock. A call that an armed fault makes fail
+ * (fault.c) costs its time and changes nothing else.
  */
 #include "shared/device_calls.h"
 #include "sim_internal.h"
@@ -19,8 +19,8 @@ static uint64_t price(const weir_sim *sim, weir_device_call call, uint64_t bytes
     return weir__sim_price(costs->call_ns[call], per_mib, bytes);
 }
 
-/* Takes the lock, counts the call and charges its fixed price. A result other than WEIR_OK is an injected failure,
- * which the slot returns. */
+/* Takes the lock, counts the call and charges its fixed time. Returns WEIR_OK, or an injected failure that the caller
+ * must return. */
 static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t *began)
 {
     weir__sim_lock(sim);
@@ -32,8 +32,7 @@ static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t *began)
     return status;
 }
 
-/* Ends a slot's call and releases the lock. A successful call pays the price per MiB; a refused one pays the fixed part
- * only. */
+/* Releases the lock at the end of a device call. Charges the time per MiB unless the call failed. */
 static weir_status leave(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t began, weir_status status)
 {
     if (status == WEIR_OK) {
@@ -60,7 +59,7 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
-/* Defines the slot of each call. If a call has a size, its price depends on the size. */
+/* Defines a function for each device call. If a call has a size, its time depends on the size. */
 #define BYTES(word) BYTES_##word
 #define BYTES_address
 #define BYTES_size bytes = size;

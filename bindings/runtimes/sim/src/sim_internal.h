@@ -23,7 +23,7 @@ typedef struct weir__sim_backing {
     void *base; /* start of all reserved addresses */
     size_t size;
     int poison_file;   /* POISON_BYTES of poison, the fresh contents of every region */
-    int physical_file; /* sparse: physical memory by offset */
+    int physical_file; /* sparse file with the physical memory, by offset */
 } weir__sim_backing;
 
 enum { WEIR__SIM_POISON = 0xdd };
@@ -79,8 +79,7 @@ weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *ha
 weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle);
 weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, weir_vm_handle handle);
 weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size);
-/* Returns a pointer to the bytes of a range. Returns NULL in accounting mode, or when part of the range has no
- * memory. */
+/* Returns a pointer to the bytes of a range, or NULL in accounting mode or if part of the range has no memory. */
 void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size);
 /* Reports as leaks, to the auditor, all reservations and unmapped physical memory that the program still holds. */
 void weir__sim_memory_leaks(weir_sim *sim);
@@ -93,7 +92,7 @@ typedef enum weir__sim_effect_kind {
     WEIR__SIM_COPY_FROM_HOST,
     WEIR__SIM_COPY_TO_HOST,
     WEIR__SIM_CALL,
-    WEIR__SIM_CALL_DROPPED /* the stream broke: the effect calls its dropped function, now stored in `function` */
+    WEIR__SIM_CALL_DROPPED /* the work was dropped: the effect calls its dropped function, now stored in `function` */
 } weir__sim_effect_kind;
 
 typedef struct weir__sim_effect {
@@ -124,8 +123,8 @@ typedef struct weir__sim_effects {
 /* Makes room for one more effect, so that the next push cannot fail. */
 weir_status weir__sim_effects_reserve(weir__sim_effects *effects);
 void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect);
-/* Applies all effects due at `target`, in the order of time, and moves time there. During another run (a host function
- * may call this) it only moves time: that other run then applies the effects up to the new time. */
+/* Moves virtual time to `target` and applies all effects due by then, in the order of time. During another run (a host
+ * function may call this) it only moves time: the other run then applies these effects. */
 void weir__sim_effects_run(weir_sim *sim, uint64_t target);
 /* True while another thread is in weir__sim_effects_run. */
 bool weir__sim_effects_unsettled(const weir_sim *sim);
@@ -150,8 +149,7 @@ typedef struct weir__sim_faults {
     size_t capacity;
 } weir__sim_faults;
 
-/* Decides if a call fails: returns WEIR_OK, or the status with which the call fails. Adds the faults' extra time to
- * *extra_ns. */
+/* Decides if a call fails: returns WEIR_OK, or the status of the failure. Adds the faults' extra time to *extra_ns. */
 weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call, uint64_t *extra_ns);
 
 /* --- the simulator --- */
@@ -161,7 +159,7 @@ struct weir_sim_stream {
     weir_sim *sim;
     weir_sim_stream *next; /* list of live streams */
     weir_sim_stream *previous;
-    uint64_t tail; /* virtual time at which its last work ends */
+    uint64_t tail; /* virtual time at which the stream's last work ends */
     uint64_t broken_at;
     uint32_t number;
     bool live;
@@ -172,7 +170,7 @@ typedef struct weir__sim_event {
     void *link;                   /* used by the slab */
     struct weir__sim_event *next; /* next in the list of all events ever created, for clean-up */
     weir__sim_clock clock;
-    weir_sim_stream *stream; /* stream of the last record; valid only while its number equals `number` */
+    weir_sim_stream *stream; /* stream of the last record; valid only while stream->number == number */
     uint64_t time;           /* virtual time at which the captured work is complete */
     uint32_t number;
     bool live;
@@ -182,7 +180,7 @@ typedef struct weir__sim_event {
 
 struct weir_sim {
     pthread_mutex_t lock;
-    weir_sim_config config; /* the caller's config with all defaults filled in; `costs` holds actual prices */
+    weir_sim_config config; /* the caller's config with all defaults filled in; no member of `costs` is 0 */
     weir_device_ops ops;
     weir_device *device;
     uint64_t now;
@@ -203,7 +201,7 @@ struct weir_sim {
     weir__sim_faults faults;
 };
 
-/* Tells the auditor, if there is one. */
+/* Evaluates `call`, a call of the auditor, if the simulator has an auditor. */
 #define WEIR__SIM_TELL(sim, call)                                                                                      \
     do {                                                                                                               \
         if ((sim)->audit != NULL) {                                                                                    \
@@ -232,7 +230,7 @@ static inline uint64_t weir__sim_plus(uint64_t time, uint64_t ns)
     return ns <= UINT64_MAX - time ? time + ns : UINT64_MAX;
 }
 
-/* Returns the price of a call: a fixed part and a part for each MiB. */
+/* Returns the time that a call costs: a fixed part and a part for each MiB. */
 static inline uint64_t weir__sim_price(uint64_t fixed_ns, uint64_t ns_per_mib, uint64_t bytes)
 {
     uint64_t whole = (bytes >> 20) * ns_per_mib;
@@ -276,7 +274,7 @@ weir_status weir__sim_null(const char *function, const char *argument);
 
 /* --- prices.c --- */
 
-/* Reads the file that WEIR_SIM_PRICES names. Without the variable every price is 0. */
+/* Reads the table of prices in the file that WEIR_SIM_PRICES names. Without the variable every price is 0. */
 weir_status weir__sim_costs_of_environment(weir_sim_costs *costs);
 /* Fills in each price that is 0: from `table`, or with the default if the table's price is 0 too. */
 void weir__sim_fill_costs(weir_sim_costs *costs, const weir_sim_costs *table);

@@ -163,15 +163,14 @@ void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream)
     }
 }
 
-/* Returns the device's answer on a broken stream. The answer tells the host that none of the stream's work runs any
- * more. */
+/* Returns the device's answer on a broken stream, which tells the host that none of the stream's work runs any more. */
 static weir_status broken(weir_sim *sim, uint32_t number)
 {
     WEIR__SIM_TELL(sim, weir__sim_audit_saw_broken(sim->audit, number));
     return WEIR_ERR_DEVICE;
 }
 
-/* Finds the stream to queue on. Refuses an unknown or broken stream. */
+/* Finds the stream with the handle `native`, to queue work on it. Refuses an unknown or broken stream. */
 static weir_status usable(weir_sim *sim, const char *function, const void *native, weir_sim_stream **stream)
 {
     weir_sim_stream *found = weir__sim_stream_find(sim, native);
@@ -273,7 +272,7 @@ weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *stream)
 
 /* One piece of work to be queued on a stream. */
 struct piece {
-    const char *function; /* public function that queues it */
+    const char *function; /* public function that queues the piece */
     const char *what;
     const char *tag;
     uint64_t duration_ns;
@@ -455,7 +454,7 @@ weir_status weir__sim_event_create(weir_sim *sim, weir_event **handle)
     if (event == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    if (!event->known) { /* first use of this slot: all members are zero */
+    if (!event->known) { /* first use of this event's memory: all members are zero */
         event->known = true;
         event->next = sim->all_events;
         sim->all_events = event;
@@ -513,7 +512,7 @@ weir_status weir__sim_event_query(weir_sim *sim, weir_event *handle, bool *compl
     if (has_failed(event)) {
         return broken(sim, event->number);
     }
-    /* Virtual time may be past the start of a host function that another thread still runs. */
+    /* A host function may still run in another thread, although virtual time is past its start. */
     *complete = event->time <= sim->now && !weir__sim_effects_unsettled(sim);
     if (*complete) {
         saw(sim, event);

@@ -45,15 +45,15 @@ typedef enum weir_acl_memory {
     WEIR_ACL_MEMORY_HOST,       /* pinned host memory; not supported: use weir_acl_host_runtime and weir/host.h */
 } weir_acl_memory;
 
-/* Pages of regions (aclrtMemMallocPolicy). */
+/* Page size of the memory regions of a device (aclrtMemMallocPolicy). */
 typedef enum weir_acl_pages {
-    WEIR_ACL_PAGES_HUGE_FIRST = 0, /* huge pages; small pages once huge pages have run out */
+    WEIR_ACL_PAGES_HUGE_FIRST = 0, /* huge pages, or small pages when no huge page is free */
     WEIR_ACL_PAGES_HUGE,
     WEIR_ACL_PAGES_SMALL,
 } weir_acl_pages;
 
 enum {
-    /* Leave out the virtual-memory slots (vm_...), even if the chip supports virtual memory. */
+    /* Leave out the virtual-memory operations (vm_...), even if the chip supports virtual memory. */
     WEIR_ACL_NO_VIRTUAL_MEMORY = 1u << 0,
     /* Create all memory so that other devices and network cards can get access to it: the P2P kinds of
      * aclrtMemMallocPolicy for regions, and ACL_MEM_P2P_HUGE for the handles of virtual memory. This property cannot be
@@ -93,7 +93,7 @@ typedef struct weir_acl_device_info {
     char pci_bus_id[16];  /* "0000:c1:00.0", of aclrtDeviceGetPCIBusId, for weir/topology.h; "" if the device is not on
                              PCI, or if the runtime does not know (CANN before 9.2) */
     void *context;        /* aclrtContext: the primary context */
-    void *default_stream; /* aclrtStream: of the primary context */
+    void *default_stream; /* aclrtStream: the default stream of the primary context */
 } weir_acl_device_info;
 
 #define WEIR_ACL_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_acl_device_info)
@@ -215,22 +215,23 @@ WEIR_API uint64_t weir_acl_epoch(void);
 typedef struct weir_acl_attachment_info {
     size_t struct_size;
     weir_pool *pool;
-    weir_stream *stream;  /* valid until detach; NULL once the ACL stream is gone */
-    void *acl_stream;     /* NULL once the ACL stream is gone */
-    bool handle_reused;   /* the ACL stream is gone, and a new stream with the same handle has been created since */
-    uint64_t live_blocks; /* handed to ACL and not freed yet */
+    weir_stream *stream;  /* valid until detach; NULL once the ACL stream was destroyed */
+    void *acl_stream;     /* aclrtStream; NULL once it was destroyed */
+    bool handle_reused;   /* the ACL stream was destroyed, and a new stream has the same handle */
+    uint64_t live_blocks; /* blocks that ACL holds now */
     uint64_t failures; /* allocations that ended with NULL; weir_pool_get_oom of the pool has the last one's reason */
-    uint64_t refused_frees;   /* frees of a pointer that was no live block of the pool: freed twice, or not weir's */
-    uint64_t requests;        /* how often ACL asked for a block, failures included. 0 after operators have run: they do
+    uint64_t refused_frees; /* frees of a pointer that was no live block of the pool: freed twice, or not weir's */
+    uint64_t requests;      /* how often ACL asked for a block, failures included. 0 after operators have run: they do
                                * not use the pool, and weir_acl_attachment_explain names the possible causes */
-    uint64_t streams;         /* streams attached or followed now; more than 1 only for an attachment of a device */
-    uint64_t missed_streams;  /* attachment of a device: new streams that could not be attached */
+    /* number of streams attached or followed now; more than 1 only for an attachment of a device */
+    uint64_t streams;
+    uint64_t missed_streams;  /* attachment of a device: number of new streams that could not be attached */
     uint64_t workspace_bytes; /* size of the workspaces that weir_acl_workspace keeps */
 } weir_acl_attachment_info;
 
 #define WEIR_ACL_ATTACHMENT_INFO_INIT WEIR_STRUCT_INIT(weir_acl_attachment_info)
 
-/* Copies the current figures. WEIR_ERR_INVALID: not an attachment. */
+/* Copies the present figures of the attachment. WEIR_ERR_INVALID: not an attachment. */
 WEIR_API weir_status weir_acl_attachment_get_info(weir_acl_attachment *attachment, weir_acl_attachment_info *info);
 
 /* Writes, like snprintf, sentences for a person, each ended by a newline: the streams that are attached, how many

@@ -34,7 +34,7 @@ extern "C" {
 /* --- the device --- */
 
 enum {
-    /* Leave out the virtual-memory slots (vm_...), even if the GPU supports virtual memory. */
+    /* Leave out the virtual-memory operations (vm_...), even if the GPU supports virtual memory. */
     WEIR_CUDA_NO_VIRTUAL_MEMORY = 1u << 0,
     /* Use the context that is current in the thread that creates the device, instead of the primary context. The
      * context must be of the device `ordinal` and outlive the weir device. */
@@ -43,8 +43,8 @@ enum {
 
 /* How physical memory may be shared with other processes (CUmemAllocationHandleType). */
 typedef enum weir_cuda_handle_type {
-    WEIR_CUDA_HANDLE_BEST = 0, /* the first of the following types that the device supports */
-    WEIR_CUDA_HANDLE_FABRIC,   /* with processes on other machines in the same NVLink domain */
+    WEIR_CUDA_HANDLE_BEST = 0, /* FABRIC if the device supports it, else FILE, else NONE */
+    WEIR_CUDA_HANDLE_FABRIC,   /* shareable with processes on other machines in the same NVLink domain */
     WEIR_CUDA_HANDLE_FILE,     /* as a file descriptor */
     WEIR_CUDA_HANDLE_NONE,     /* not at all */
 } weir_cuda_handle_type;

@@ -69,15 +69,16 @@ WEIR_API weir_status weir_sim_costs_read(const char *path, weir_sim_costs *costs
 /* Writes the prices that are not 0 in the form that weir_sim_costs_read reads. Returns the length of the whole text, as
  * snprintf does. */
 WEIR_API size_t weir_sim_costs_format(const weir_sim_costs *costs, char *text, size_t size);
-/* Returns the number of prices that are 0, for which defaults are assumed. */
+/* Returns the number of prices (simulated times of calls) that are 0, for which defaults are assumed. */
 WEIR_API size_t weir_sim_costs_assumed(const weir_sim_costs *costs);
 
 typedef struct weir_sim_config {
     size_t struct_size;
     weir_sim_mode mode;
     uint64_t capacity_bytes;           /* 0 = 64 GiB accounting, 1 GiB backed */
-    uint64_t region_granularity_bytes; /* 0 = 2 MiB; backed: at least the host's page */
-    uint64_t page_bytes;               /* page of virtual memory; 0 = 2 MiB; backed: at least the host's page */
+    uint64_t region_granularity_bytes; /* bytes; 0 = 2 MiB; in backed mode at least the host's page size */
+    /* bytes of a virtual-memory page; 0 = 2 MiB; in backed mode at least the host's page size */
+    uint64_t page_bytes;
     uint64_t seed; /* 0: work takes exactly the requested time; otherwise 75 to 125 % of it, chosen by this seed */
     /* First address in accounting mode; 0 = 0x100000000000. In backed mode the simulator picks host addresses and the
      * first is a multiple of 64 MiB. */
@@ -124,7 +125,7 @@ WEIR_API void weir_sim_advance_to(weir_sim *sim, uint64_t now_ns);
 WEIR_API weir_status weir_sim_sync(weir_sim *sim);
 
 /* --- streams --- */
-/* Returns the stream that NULL stands for. It cannot be destroyed. */
+/* Returns the default stream, which the handle NULL stands for. It cannot be destroyed. */
 WEIR_API weir_sim_stream *weir_sim_default_stream(weir_sim *sim);
 /* Creates a stream. WEIR_ERR_INVALID: an argument is NULL. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_sim_stream_create(weir_sim *sim, weir_sim_stream **stream);
@@ -148,8 +149,8 @@ typedef struct weir_sim_work {
     uint64_t duration_ns;
     const weir_sim_access *accesses;
     size_t access_count;
-    const char *tag;     /* for findings; copied; NULL = none */
-    bool no_launch_cost; /* bookkeeping of a replay: no launch cost is charged */
+    const char *tag;     /* name of the work in the auditor's findings; copied; NULL = none */
+    bool no_launch_cost; /* queues the work at no host time, for bookkeeping of a replay */
     /* Called when virtual time reaches the end of the work; NULL = the work is a kernel. */
     void (*host_function)(void *ctx);
     void *host_ctx;
@@ -191,7 +192,7 @@ WEIR_API void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size);
 WEIR_API void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream,
                                    const char *tag);
 /* Tells the auditor that a block was given back in the order of `stream` (NULL: the host says that the block is idle).
- * Work of other streams may still touch the block; that is judged when the memory is handed out again. */
+ * Work of other streams may still touch the block; the auditor checks this when the memory is handed out again. */
 WEIR_API void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *stream, const char *tag);
 /* Reports as leaked every live block, and every region, reservation and piece of physical memory still held. Call it
  * when the program should hold no memory. */
@@ -221,13 +222,13 @@ typedef enum weir_sim_finding_kind {
         WEIR_SIM_FINDING_KINDS
 } weir_sim_finding_kind;
 
-/* One operation as a finding names it. */
+/* An operation that a finding of the auditor names. */
 typedef struct weir_sim_operation {
     const char *what; /* kind of operation: "kernel", "copy", "alloc", "free", "region_free", ...; a constant */
     char tag[48];     /* cut to fit */
-    uint32_t stream;  /* weir_sim_stream_number; UINT32_MAX = host */
-    /* Position in its stream, counted from 1. A wait has a position too, if it adds an order. An alloc or a free has
-     * the position of the operation before it. */
+    uint32_t stream;  /* number from weir_sim_stream_number; UINT32_MAX = an operation of the host */
+    /* Position in the order of its stream, counted from 1. A wait that adds an order has a position of its own. An
+     * alloc or a free has the position of the operation before it. */
     uint64_t tick;
     uint64_t start_ns;
     uint64_t end_ns;
@@ -251,7 +252,7 @@ typedef struct weir_sim_finding {
 WEIR_API uint64_t weir_sim_finding_count(weir_sim *sim, weir_sim_finding_kind kind);
 /* Copies the kept finding number `index` (from 0) to *finding. Returns false past the end. */
 WEIR_API bool weir_sim_finding_at(weir_sim *sim, size_t index, weir_sim_finding *finding);
-/* Returns the name of a kind, such as "early_reuse"; never NULL. */
+/* Returns the name of a kind of finding, such as "early_reuse"; never NULL. */
 WEIR_API const char *weir_sim_finding_name(weir_sim_finding_kind kind);
 
 /* --- faults --- */
@@ -264,7 +265,7 @@ typedef struct weir_sim_fault {
     weir_status status;
     uint64_t extra_ns; /* host time in addition to the call's own cost */
     bool slow;         /* the call succeeds and only takes extra_ns more */
-    bool repeat;       /* strike at every nth call from now on; false: once */
+    bool repeat;       /* true: the fault affects every nth call; false: only one call */
 } weir_sim_fault;
 
 #define WEIR_SIM_FAULT_INIT WEIR_STRUCT_INIT(weir_sim_fault)
@@ -273,7 +274,7 @@ typedef struct weir_sim_fault {
  * failed call changes nothing but the time. WEIR_ERR_INVALID: no such call; WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_sim_fault_arm(weir_sim *sim, const weir_sim_fault *fault);
 WEIR_API void weir_sim_fault_clear(weir_sim *sim);
-/* Sets the capacity from now on. Memory that is already held stays. */
+/* Changes the device's capacity. Memory that is already allocated stays. */
 WEIR_API void weir_sim_set_capacity(weir_sim *sim, uint64_t capacity_bytes);
 /* Breaks a stream: every call on it fails with WEIR_ERR_DEVICE from now on, as after a kernel fault. Its unfinished
  * work is dropped, and events that captured some of that work fail too. Once the device has returned the error, the
@@ -284,11 +285,11 @@ WEIR_API weir_status weir_sim_stream_break(weir_sim *sim, weir_sim_stream *strea
 typedef struct weir_sim_stats {
     size_t struct_size;
     uint64_t calls[WEIR_CALL_COUNT];   /* calls of the device table, failures included */
-    uint64_t call_ns[WEIR_CALL_COUNT]; /* virtual host time of those calls, waits included */
+    uint64_t call_ns[WEIR_CALL_COUNT]; /* virtual host time of the `calls`, waits included */
     uint64_t held_bytes;               /* regions and physical memory held now */
     uint64_t peak_held_bytes;
     uint64_t operations; /* pieces of work queued */
-    /* Operations that the auditor could not judge because host memory ran out. Above 0 the auditor has stopped. */
+    /* Operations that the auditor could not check because host memory ran out. Above 0 the auditor has stopped. */
     uint64_t audit_lost;
 } weir_sim_stats;
 
