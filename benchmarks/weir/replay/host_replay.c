@@ -204,7 +204,7 @@ static bool play_rounds(struct run *run)
     return true;
 }
 
-/* Prepares the allocator. Returns false with the reason in the result. */
+/* Finds the allocator under test. Returns false with the reason in run->result. */
 static bool open_player(struct run *run)
 {
     const char *why = "";
@@ -221,7 +221,7 @@ static bool open_player(struct run *run)
     return found;
 }
 
-/* Reads the heap's own figures and proves its invariants. */
+/* Reads the statistics of the weir heap and checks its invariants. */
 static bool close_heap(struct run *run)
 {
     weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
@@ -238,7 +238,7 @@ static bool close_heap(struct run *run)
     return true;
 }
 
-/* Plays all rounds in this process, which measures itself. */
+/* Replays the trace run->rounds times in this process and measures the process. */
 static void play(struct run *run)
 {
     const size_t table = ((size_t)run->trace->block_count + 1) * sizeof(*run->blocks);
@@ -264,7 +264,7 @@ static void say_end(struct host_result *result, int status)
     }
 }
 
-/* Runs in a child. Returns false with errno set if no process can be made. */
+/* Replays the trace in a child process. Returns false with errno set if no process can be made. */
 static bool run_in_child(const struct trace *trace, uint32_t rounds, bool looks, struct host_result *result)
 {
     int ends[2];

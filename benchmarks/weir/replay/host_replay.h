@@ -19,11 +19,11 @@ struct host_cost {
 struct host_result {
     const char *name;        /* "heap", or a name of malloc_names (mallocs.h) */
     bool measured;           /* false: `why` has the reason, and the figures are 0 */
-    char why[256];           /* not installed; out of memory; ended by a signal */
+    char why[256];           /* why there are no figures: not installed; out of memory; ended by a signal */
     uint64_t held_bytes;     /* exact peak of the memory that the heap took from the system; 0 for a malloc */
     uint64_t resident_bytes; /* peak growth of the process's anonymous memory, within 1 % */
     struct host_cost first;  /* first round */
-    struct host_cost later;  /* mean of the later rounds; 0 with one round */
+    struct host_cost later;  /* mean of the rounds after the first; 0 if there is only one round */
 };
 
 enum { host_most_results = 8, host_most_rounds = 1000 };

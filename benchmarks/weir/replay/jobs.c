@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The jobs of one call of jobs_run. The crew's lock guards the members below `jobs`. */
+/* The jobs of one call of jobs_run. The lock of the crew (a thread pool) guards the members below `jobs`. */
 struct list {
     const struct jobs *jobs;
     struct list *newer;
@@ -25,7 +25,7 @@ struct list {
 /* The lock guards the members below `changed`, and all lists. */
 struct crew {
     pthread_mutex_t lock;
-    /* signalled when a caller adds a list, when the last job of a list ends, and when the crew ends */
+    /* signalled when jobs_run adds a list of jobs, when the last job of a list ends, and when the threads must end */
     pthread_cond_t changed;
     struct list *oldest;
     bool ends;

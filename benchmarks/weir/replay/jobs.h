@@ -23,7 +23,7 @@ struct crew;
 /* Creates a crew of `threads` threads, of which one is the caller of jobs_run; 0: one for each processor that the
  * process may use. If a thread cannot be created, the crew is smaller. NULL without host memory. */
 struct crew *crew_create(size_t threads);
-/* Ends the threads. No jobs_run may be under way. NULL is allowed. */
+/* Ends the threads of the crew. No jobs_run may be in progress. NULL is allowed. */
 void crew_destroy(struct crew *crew);
 
 struct jobs {
@@ -35,7 +35,7 @@ struct jobs {
     /* Called after each job with the share of jobs that have ended, by one thread at a time; may be NULL. */
     void (*progress)(void *ctx, double share);
     void *progress_ctx;
-    struct crew *crew; /* the threads; NULL: a crew for this list alone */
+    struct crew *crew; /* thread pool that runs the jobs; NULL: jobs_run makes one for this call */
 };
 
 /* Runs all jobs; the calling thread takes part in the work. Returns false with a line in `error` if a job fails. */

@@ -1,4 +1,5 @@
-/* latency.c: see latency.h. Row 0 holds 0 to 63 ns one by one; each further row a doubling in 64 equal steps. */
+/* latency.c: see latency.h. Row 0 counts 0 to 63 ns one by one; each further row covers a doubling in 64 equal
+ * steps. */
 #include "latency.h"
 
 #include "shared/clock.h"

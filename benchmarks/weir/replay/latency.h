@@ -16,7 +16,7 @@ struct latency {
 /* Empties the histogram and measures the cost of the clock. */
 void latency_init(struct latency *latency);
 void latency_add(struct latency *latency, uint64_t ns);
-/* Returns the value that a `share` of the samples does not exceed; 0 without samples. */
+/* Returns the value that a share (0 to 1) of the samples does not exceed: a percentile. Returns 0 without samples. */
 double latency_percentile(const struct latency *latency, double share);
 
 #endif

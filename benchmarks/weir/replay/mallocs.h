@@ -11,7 +11,7 @@ extern "C" {
 
 struct malloc_functions {
     void *(*alloc)(size_t size);
-    void *(*alloc_aligned)(size_t align, size_t size); /* the size is a multiple of the alignment, a power of two */
+    void *(*alloc_aligned)(size_t align, size_t size); /* `align` is a power of two, and `size` is a multiple of it */
     void *(*realloc)(void *pointer, size_t size);
     void (*free)(void *pointer);
 };

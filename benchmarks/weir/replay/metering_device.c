@@ -81,7 +81,7 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
     return status;
 }
 
-/* A handle of the simulator with its size. The pool's handle is the address of this record. */
+/* The inner handle and the size of physical memory. The address of this record is the handle that the pool gets. */
 struct physical {
     weir_vm_handle handle;
     uint64_t size;
@@ -138,7 +138,7 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
     return status;
 }
 
-/* The other calls are only counted. */
+/* All other device calls are forwarded, counted and timed. */
 #define CALL(NAME, slot, n, ...)                                                                                       \
     static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                                     \
     {                                                                                                                  \

@@ -14,7 +14,7 @@ struct metering {
     uint64_t peak_bytes; /* highest held_bytes */
     uint64_t calls;
     uint64_t ns;
-    int64_t event; /* number of the current event, recorded with region changes */
+    int64_t event; /* number of the current event, recorded with changes of regions */
     bool keep;     /* true: record regions */
     bool failed;   /* a region was not recorded for lack of host memory */
     struct replay_region *regions;

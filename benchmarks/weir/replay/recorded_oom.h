@@ -16,12 +16,13 @@ struct recorded_oom {
     uint64_t size;       /* bytes requested */
     uint32_t stream;     /* stream of the latest allocation; 0 if there is none */
     uint64_t free_bytes; /* free bytes of the device when the allocator refused the request */
-    /* bytes that the allocator held when it refused the request, computed from the s and z events; 0 = unknown */
+    /* bytes that the allocator held when it refused the request, from the s and z events (segments, mappings); 0 =
+     * unknown */
     uint64_t reserved_bytes;
     uint64_t capacity; /* reserved_bytes + free_bytes; 0 = unknown, or a capacity that no simulated device has */
 };
 
-/* Finds the last `o` event. The trace must be of one device. */
+/* Finds the last `o` event, a request that was refused. The trace must be of one device. */
 struct recorded_oom recorded_oom_find(const struct trace *trace);
 
 #endif

@@ -1,9 +1,10 @@
 /* recorded_run.c: see recorded_run.h.
  *
- * Idea: the memory that the recorded allocator holds is a set of disjoint pieces in a tree ordered by address. An s or
- * z line adds a piece or cuts its range out of the pieces. The free memory at one moment is the part of the pieces that
- * no live block covers; it is needed at two moments only, so the walk is repeated up to each of them.
- * Cost: O(log n) for each line, n pieces; O(m log m) for each of the two moments, m live blocks.
+ * Idea: the memory that the recorded allocator holds is a set of disjoint pieces in a tree ordered by address. An `s`
+ * or `z` event (a segment or a mapping) adds a piece or removes its range from the pieces. The free memory at one
+ * moment is the part of the pieces that no live block covers; it is needed at two moments only, so the events are
+ * walked again up to each of these moments.
+ * Cost: O(log n) for each event, n pieces; O(m log m) for each of the two moments, m live blocks.
  */
 #include "replay/recorded_run.h"
 
@@ -17,12 +18,12 @@
 #include "replay/series.h"
 #include "replay/tags.h"
 
-/* A range that the allocator holds. Invariant: pieces do not overlap. */
+/* A range of memory that the recorded allocator holds. Invariant: pieces do not overlap. */
 struct piece {
     weir__tree_node node; /* start, end */
     int64_t added;        /* number of the event that took the range; -1: held before the first event */
     uint32_t stream;
-    bool mapped; /* taken by a z line; adjacent mapped ranges count as one range */
+    bool mapped; /* part of a mapping (a `z` event); adjacent mapped pieces count as one range */
 };
 
 struct block {
@@ -36,18 +37,18 @@ struct walk {
     const struct trace *trace;
     struct replay_result *result;
     bool history;
-    size_t start_events; /* the events before this index describe the heap before the window */
-    int64_t now;         /* number of the event that is played; -1: the heap before the window */
+    size_t start_events; /* number of events in front that describe the state in which the trace starts */
+    int64_t now;         /* number of the current event; -1: the state before the trace */
     weir__tree held;
     uint64_t held_bytes;  /* in the pieces */
-    uint64_t blind_bytes; /* bytes held at addresses that are not known */
+    uint64_t blind_bytes; /* bytes that the allocator holds at unknown addresses */
     struct block *blocks; /* [block_count] */
     uint64_t live_bytes;
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
     size_t played; /* events played so far */
-    size_t worst;  /* `played` when the reserved bytes peaked */
-    /* the latest event made the peak; it may have taken memory for a block that the next event allocates */
+    size_t worst;  /* value of `played` when the reserved bytes peaked */
+    /* the latest event raised the peak of reserved bytes, perhaps for the block that the next event allocates */
     bool fresh;
     uint64_t twice;   /* number of contradictions: memory that was held is taken */
     uint64_t unheld;  /* number of contradictions: memory that is not held is returned */
@@ -69,7 +70,7 @@ static uint64_t rest_of(uint64_t whole, uint64_t part)
     return whole > part ? whole - part : 0;
 }
 
-/* True if the range lies below 2^63: the page of --report and JSON have signed addresses. */
+/* True if the range lies below 2^63: the report (--report) and JSON store addresses as signed numbers. */
 static bool is_range(uint64_t address, uint64_t size)
 {
     return address != 0 && address <= INT64_MAX && size <= INT64_MAX - address;
@@ -144,7 +145,7 @@ static bool cut_piece(struct walk *walk, struct piece *piece, uint64_t start, ui
     return done;
 }
 
-/* Removes start .. end from all pieces. *bytes is the number of bytes of start .. end that were in pieces. */
+/* Removes start .. end from all pieces of held memory. *bytes is the number of bytes removed. */
 static bool cut(struct walk *walk, uint64_t start, uint64_t end, uint64_t *bytes)
 {
     *bytes = 0;
@@ -257,8 +258,8 @@ static void drop_block(struct walk *walk, uint32_t index)
 
 /* --- the walk --- */
 
-/* Notes the peak of reserved bytes. If an allocation is the next event after a peak, the allocator took the memory for
- * that block, so the function notes the peak again, with the block. */
+/* Notes the peak of reserved bytes. If an allocation follows a new peak at once, the allocator took the memory for that
+ * block, so the function notes the peak again, with the block. */
 static void note_reserved(struct walk *walk, uint64_t number, weir_trace_kind kind)
 {
     const bool peak = reserved_bytes(walk) > walk->result->peak_reserved_bytes;
@@ -270,7 +271,7 @@ static void note_reserved(struct walk *walk, uint64_t number, weir_trace_kind ki
     walk->fresh = peak;
 }
 
-/* Builds the heap before the window. */
+/* Builds the state before the trace: the memory and the live blocks. */
 static bool play_start(struct walk *walk)
 {
     const struct trace *trace = walk->trace;
@@ -318,7 +319,7 @@ static bool play_event(struct walk *walk, const struct trace_event *event)
     }
 }
 
-/* Builds the heap before the window, and plays the first `count` events. */
+/* Builds the state before the trace, then plays the first `count` events. */
 static bool play(struct walk *walk, size_t count)
 {
     const struct trace *trace = walk->trace;
@@ -360,7 +361,7 @@ struct survey {
     uint64_t block_bytes;   /* of the live blocks */
     uint64_t free_bytes;    /* held, and in no block */
     uint64_t largest_bytes; /* the largest free range */
-    uint64_t usable_bytes;  /* the largest free range of one stream */
+    uint64_t usable_bytes;  /* largest free range that the stream may use */
 };
 
 static int by_address(const void *left, const void *right)
@@ -386,8 +387,7 @@ static struct block *live_blocks(const struct walk *walk, size_t *count)
     return live;
 }
 
-/* Counts `gap` free bytes of a piece. *run is the length of the free range that ends in front of the gap; adds the gap
- * to it. */
+/* Counts `gap` free bytes of a piece. *run, the length of the free range in front of these bytes, grows by `gap`. */
 static void count_gap(struct survey *survey, const struct piece *piece, uint32_t stream, uint64_t gap, uint64_t *run)
 {
     *run += gap;
@@ -398,7 +398,7 @@ static void count_gap(struct survey *survey, const struct piece *piece, uint32_t
     }
 }
 
-/* Surveys the pieces. Blocks may overlap or lie outside the pieces: a byte of a piece is free if no block covers it. */
+/* Measures the free ranges of all pieces: the bytes in no block. Blocks may overlap or lie outside the pieces. */
 static void look_at_pieces(const struct walk *walk, const struct block *live, size_t count, uint32_t stream,
                            struct survey *survey)
 {
@@ -430,8 +430,8 @@ static void look_at_pieces(const struct walk *walk, const struct block *live, si
     }
 }
 
-/* Surveys the memory and the blocks that the walk has now, for requests of a stream. Returns false without host
- * memory. */
+/* Measures the free memory at the present event of the walk, in total and for requests of `stream`. Returns false
+ * without host memory. */
 static bool survey_walk(const struct walk *walk, uint32_t stream, struct survey *survey)
 {
     size_t count;
@@ -453,7 +453,7 @@ static bool survey_walk(const struct walk *walk, uint32_t stream, struct survey 
     return true;
 }
 
-/* Begins a second walk, which plays the first `count` events again. The caller stops it in either case. */
+/* Plays the first `count` events again in a second walk. The caller frees that walk, also after a failure. */
 static bool walk_again(const struct trace *trace, size_t count, struct walk *walk, struct replay_result *scratch)
 {
     *scratch = (struct replay_result){.strategy = &recorded_strategy};
@@ -488,7 +488,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(((const struct tag_bytes *)left)->text, ((const struct tag_bytes *)right)->text);
 }
 
-/* Keeps the tags with the most bytes, the most first. */
+/* Inserts the tag into record->holders, sorted by bytes, if it is among the largest. */
 static void keep_holder(weir_oom_record *record, const struct tag_bytes *tag)
 {
     uint32_t place = record->holder_count;
@@ -505,7 +505,7 @@ static void keep_holder(weir_oom_record *record, const struct tag_bytes *tag)
     record->holder_count = kept + 1;
 }
 
-/* Finds the tags that hold the most. Tags may have the same text. */
+/* Finds the tags with the most bytes in live blocks. Tags with the same text count as one. */
 static bool find_holders(const struct walk *walk, weir_oom_record *record)
 {
     const struct trace *trace = walk->trace;

@@ -2,7 +2,7 @@
  *
  * A trace may have the memory that the recorded allocator took from its device and returned (s and z lines), and the
  * addresses of its blocks. One walk over these lines gives the figures of a replay_result: nothing is simulated. Live
- * bytes count as in a replay, and the blocks that are live before the window count from the first event on. Members
+ * bytes count as in a replay, and the blocks that are live before the trace count from the first event on. Members
  * that a trace cannot tell stay 0: device time, waits, hazards, checks, times of calls and rungs; the outputs show "-"
  * or null for them.
  *
@@ -18,9 +18,9 @@
 /* True if the trace records memory that its allocator took from the device. */
 bool recorded_run_known(const struct trace *trace);
 
-/* Fills in the result. The trace must be of one device, and recorded_run_known must be true. With `history` the result
- * has the data that the report draws. Returns false without host memory. The caller frees the result with
- * replay_result_free in either case. */
+/* Fills in the result of the recorded allocator. The trace must be of one device, and recorded_run_known must be true.
+ * With `history` the result has the data that the report draws. Returns false without host memory. The caller frees the
+ * result with replay_result_free in either case. */
 bool recorded_run(const struct trace *trace, bool history, struct replay_result *result);
 
 /* True if recorded_run made the result. */

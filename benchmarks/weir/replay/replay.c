@@ -35,7 +35,7 @@ struct track {
 };
 
 struct live_block {
-    weir_block *block; /* NULL: not live, or never placed */
+    weir_block *block; /* NULL: the block is not live, or its allocation failed */
     uint64_t size;
     struct track *track;
 };
@@ -47,12 +47,12 @@ struct run {
     weir_sim *sim;
     struct metering metering;
     weir_pool *pool;
-    weir_event *handover; /* event of the wait that a use implies */
+    weir_event *handover; /* event for the wait before a stream uses a block of another stream */
     struct track *tracks;
-    struct live_block *blocks; /* [block_count + 1]: the last entry is for `refused` */
+    struct live_block *blocks; /* [block_count + 1]: the last entry is for the request in `refused` */
     struct replay_tags tags;
     struct recorded_oom refused; /* the request on which the recorded program ran out of memory */
-    weir_event **objects;        /* device events of e, x and y lines */
+    weir_event **objects;        /* device events for the event objects of the trace */
     struct latency latency;
     struct series series;
     uint64_t live_bytes;
@@ -60,7 +60,7 @@ struct run {
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
     bool stopped; /* out of memory */
-    bool crossed; /* a stream has used a block of another stream: only such a block can be pending after its free */
+    bool crossed; /* a stream has used another stream's block: only such a block can be pending after its free */
     char *error;
     size_t error_size;
 };
@@ -80,7 +80,6 @@ static bool fail_memory(struct run *run)
     return fail(run, WEIR_ERR_NO_MEMORY, "no host memory");
 }
 
-/* A refused call has left a sentence. */
 static bool fail_status(struct run *run, const char *what, weir_status status)
 {
     const bool refused = status == WEIR_ERR_INVALID || status == WEIR_ERR_BUSY || status == WEIR_ERR_UNSUPPORTED;
@@ -197,7 +196,6 @@ static void note_reserved(struct run *run, uint64_t event)
     }
 }
 
-/* Notes the pending bytes of a point. `point` may be NULL. */
 static void note_pending(const struct run *run, struct replay_point *point)
 {
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
@@ -232,8 +230,7 @@ static void note_oom(struct run *run, uint64_t event, uint64_t size)
     run->stopped = true;
 }
 
-/* True for a request that is larger than any device. The replay counts it as out of memory, although the pool refuses
- * it as invalid. */
+/* True for a request larger than any device. The replay counts it as out of memory; the pool refuses it as invalid. */
 static bool is_absurd(uint64_t size, uint64_t align)
 {
     const uint64_t most = UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1);
@@ -289,7 +286,7 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
     return true;
 }
 
-/* Frees a block in the order of `track`. If `track` is NULL, frees it in host order: no work uses the block. */
+/* Frees a block in the order of the stream `track`. NULL: frees it as the host, when no work uses the block. */
 static bool free_block(struct run *run, uint32_t index, struct track *track, const char *tag)
 {
     struct live_block *live = &run->blocks[index];
@@ -354,7 +351,7 @@ static bool use_block(struct run *run, uint32_t index, uint32_t stream_number)
     return true;
 }
 
-/* Queues work on the stream. The work touches the live blocks of the stream's `u` lines since its last work. */
+/* Queues work on the event's stream. It touches the live blocks of the stream's `u` events since its last work. */
 static bool work_on(struct run *run, const weir_trace_event *event)
 {
     struct track *track = track_of(run, event->stream);
@@ -463,7 +460,7 @@ static bool realloc_block(struct run *run, uint64_t number, const struct trace_e
            free_block(run, event->old_index, track, NULL);
 }
 
-/* Asks for the request that the recorded program did not get. */
+/* Repeats the request on which the recorded program ran out of memory. */
 static bool ask_again(struct run *run, uint64_t number)
 {
     const uint32_t index = run->trace->block_count;
@@ -538,8 +535,8 @@ static int by_address(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Allocates the blocks that were live before the window, in address order. Their sizes include the padding of the
- * recorded allocator, so the padding is subtracted for a model that pads. */
+/* Allocates the blocks that were live before the trace, in address order. Their sizes include the padding of the
+ * recorded allocator; a strategy that adds the padding itself gets the size without it. */
 static bool play_prior(struct run *run)
 {
     const struct trace *trace = run->trace;
@@ -765,7 +762,7 @@ static bool finish(struct run *run)
 static void clean_up(struct run *run)
 {
     weir_status status = weir_pool_destroy(run->pool);
-    (void)status; /* the pool is NULL unless a failure has been reported already */
+    (void)status; /* ignored: the pool is NULL unless a failure has been reported already */
     if (run->metering.device != NULL) {
         metering_fini(&run->metering);
     }

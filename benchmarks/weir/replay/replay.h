@@ -1,6 +1,6 @@
 /* replay.h: replays one trace with one strategy on the simulated device.
  *
- * Every replay starts with an empty device, allocates the blocks that were live before the window in address order, and
+ * Every replay starts with an empty device, allocates the blocks that were live before the trace in address order, and
  * then plays the events. The tags of the trace become tags of the pools, so that an out-of-memory record names the
  * largest holders, and "other" for the rest (tags.h). A trace must be of one device (trace->device). Live bytes are
  * the requested bytes; reserved bytes are those that the device gave. Events have the numbers of the file.
@@ -23,20 +23,20 @@
 
 struct replay_options {
     uint64_t capacity;    /* bytes of the device; 0 = the capacity in the trace, or unlimited if the trace has none */
-    uint64_t limit;       /* the pool's limit_bytes; 0 = that of `pool` */
-    weir_sim_costs costs; /* prices of device calls; 0 = the default */
+    uint64_t limit;       /* limit_bytes of the weir pool; 0 = the value in `pool` */
+    weir_sim_costs costs; /* simulated times of device calls; 0 = the default */
     uint64_t seed;        /* jitter of durations; 0 = none */
     weir_growth growth;
     /* further settings of the pool, and its strategy if replay_strategy.ops is NULL; NULL = defaults */
     const weir_pool_config *pool;
-    bool ignore_uses; /* do not tell the pool of uses on other streams */
+    bool ignore_uses; /* do not tell the weir pool when a stream uses another stream's block */
     bool no_audit;
-    bool check;        /* weir_pool_check after every event */
+    bool check;        /* call weir_pool_check after every event */
     bool no_timing;    /* no clock reads around calls: ns_per_call stays 0 */
     bool history;      /* keep the data that the report draws */
     uint32_t repeat;   /* play the events this many times; 0 = once */
     uint32_t jobs;     /* threads of sweep_run; 0 = one for each processor that the process may use */
-    struct crew *crew; /* threads of sweep_run (jobs.h); NULL: as many as `jobs` says, for this call alone */
+    struct crew *crew; /* thread pool for sweep_run (jobs.h); NULL: sweep_run makes one with `jobs` threads */
     /* Called from time to time with the share of events played so far, 0 to 1; may be NULL. */
     void (*progress)(void *ctx, double share);
     void *progress_ctx;
@@ -47,7 +47,7 @@ struct replay_oom {
     uint64_t event;
     uint64_t size;
     char why[512];          /* one sentence */
-    weir_oom_record record; /* the pool's record; `failure` is 0 if the request did not reach a pool */
+    weir_oom_record record; /* the pool's out-of-memory record; `failure` is 0 if the request did not reach a pool */
 };
 
 /* The address of a block; 0: it was not placed. */
@@ -69,15 +69,15 @@ struct replay_point {
     uint64_t event;
     uint64_t live;
     uint64_t reserved;
-    uint64_t pending; /* bytes that are freed at `event` and wait for the work of several streams */
+    uint64_t pending; /* bytes of freed blocks that still wait for the work of other streams */
 };
 
 struct replay_result {
     const struct replay_strategy *strategy;
-    weir_status failure; /* kind of the failure if replay_run returned false */
+    weir_status failure; /* the failure, if replay_run returned false */
     uint64_t pad_bytes;
     uint64_t prior_blocks;
-    uint64_t allocs; /* events that allocate, prior blocks not counted */
+    uint64_t allocs; /* number of allocations, without blocks from before the trace */
     uint64_t frees;
     uint64_t peak_live_bytes; /* peak over the played events; below the trace's peak if memory ran out before it */
     uint64_t peak_reserved_bytes;
@@ -103,15 +103,15 @@ struct replay_result {
     char **findings; /* sentences of the auditor, at most 50; hazards with earlier work still running come first */
     size_t finding_count;
 
-    /* The following five members are filled in with `history` only. */
+    /* The five members below are filled in only with replay_options.history. */
     struct replay_place *places; /* by block index of the trace */
     struct replay_region *regions;
     size_t region_count;
     struct replay_point *points;
     size_t point_count;
 
-    /* The following two members are for the recorded allocator only (recorded_run.h). If lacks_addresses is true,
-     * largest_free_bytes is not known, because the record lacks an address of an event up to worst_event. */
+    /* The two members below are for the recorded allocator only (recorded_run.h). lacks_addresses: an event up to
+     * worst_event has no address, so largest_free_bytes is unknown. */
     bool lacks_addresses;
     char note[640]; /* why the figures may be wrong; "" = no reason */
 };

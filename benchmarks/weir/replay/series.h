@@ -23,8 +23,8 @@ static inline bool series_init(struct series *series, uint64_t events)
     return series->points != NULL;
 }
 
-/* Adds event `index` of the trace. `event` is its number in the file. Returns the point that the event begins, or
- * NULL. */
+/* Adds the event trace->events[index], number `event` in the file. Returns the point of the series that the event
+ * begins, or NULL. */
 static inline struct replay_point *series_add(struct series *series, size_t index, uint64_t event, uint64_t live,
                                               uint64_t reserved)
 {

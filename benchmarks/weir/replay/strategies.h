@@ -8,7 +8,7 @@ struct replay_strategy {
     const char *name;
     const char *text;                      /* for --help: one line */
     const weir_strategy_ops *(*ops)(void); /* NULL: replay_options.pool gives the strategy and its config */
-    bool models_padding;                   /* its config is a model_pytorch_config */
+    bool models_padding;                   /* its config is a model_pytorch_config, which can add the padding itself */
     int fixed_pad;                         /* bytes added to each request; -1 = the padding that the recording shows */
     uint32_t pool_flags;                   /* WEIR_POOL_... */
 };

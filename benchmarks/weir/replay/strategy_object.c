@@ -31,7 +31,7 @@ static bool ends_with(const char *name, size_t length, const char *suffix)
     return length > size && memcmp(name + length - size, suffix, size) == 0;
 }
 
-/* Returns the length of the path in a name: without "+vm". */
+/* Returns the length of the file path in a strategy's name, which may end with "+vm". */
 static size_t path_length(const char *name, size_t length)
 {
     return ends_with(name, length, vm_suffix) ? length - strlen(vm_suffix) : length;
@@ -59,7 +59,7 @@ static bool fits(const weir_strategy_object *object)
            (object->major == 0 ? object->minor == WEIR_VERSION_MINOR : object->minor <= WEIR_VERSION_MINOR);
 }
 
-/* Returns the name of the first slot that a table must have and lacks; NULL if it is complete. */
+/* Returns the name of the first required member that the table lacks; NULL if the table is complete. */
 static const char *missing_slot(const weir_strategy_ops *ops)
 {
     const struct {
@@ -89,7 +89,7 @@ static const char *missing_slot(const weir_strategy_ops *ops)
     return NULL;
 }
 
-/* Makes a pool with the strategy, and destroys it. */
+/* Makes and destroys a pool with the strategy, to learn whether a pool accepts it. */
 static weir_status try_pool(const weir_strategy_ops *ops, uint32_t flags)
 {
     weir_sim *sim = NULL;
@@ -139,7 +139,7 @@ static bool check_object(const char *path, const weir_strategy_object *object, u
 
 /* --- loading --- */
 
-/* Opens the object and finds its description. */
+/* Opens the shared object and finds its weir_strategy_object. */
 static const weir_strategy_object *open_object(const char *path, char *error, size_t error_size)
 {
     char file[4096];

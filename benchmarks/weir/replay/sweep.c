@@ -17,8 +17,8 @@ enum { largest_limit_shift = 44 };
 
 /* --- limits --- */
 
-/* Returns the limit for a factor of the peak of live bytes, in whole pieces. The least limit is one piece, because 0
- * would mean no limit. The limit is capped at the largest capacity: a trace that needs more cannot be served anyway. */
+/* Returns the limit for a factor of the peak of live bytes, rounded up to the granularity. 0 is rounded up too, because
+ * it would mean no limit. The limit is capped at the largest capacity: a trace that needs more cannot be served. */
 static uint64_t limit_for(uint64_t peak, uint32_t factor, uint64_t granularity)
 {
     const uint64_t most = UINT64_C(1) << largest_limit_shift;
@@ -60,7 +60,7 @@ static void keep_result(struct sweep *sweep, const struct limit_job *job, const 
     }
 }
 
-/* Job of a sweep over all limits. */
+/* Job of a sweep over all limits: replays one strategy under one limit. */
 static bool play(void *ctx, size_t number, char *error, size_t error_size)
 {
     struct plan *plan = ctx;
@@ -87,7 +87,7 @@ static bool serves(const struct plan *plan, size_t number)
     return plan->sweep->rows[job->row].points[job->first].served;
 }
 
-/* Job of a sweep by bisection: one row. */
+/* Job of a sweep by bisection: replays one strategy under the limits that it needs. */
 static bool play_row(void *ctx, size_t row, char *error, size_t error_size)
 {
     struct plan *plan = ctx;
@@ -229,7 +229,6 @@ struct trial {
     size_t error_size;
 };
 
-/* Replays with the capacity. Returns false if the replay fails. */
 static bool try_capacity(struct trial *trial, uint64_t capacity)
 {
     struct replay_result result;
@@ -247,7 +246,7 @@ static uint64_t round_to(uint64_t bytes, uint64_t granularity)
     return (bytes + granularity - 1) / granularity * granularity;
 }
 
-/* Narrows (*refused, *served] down. */
+/* Bisects between `refused`, a capacity that is too small, and *served, one that is enough. Lowers *served. */
 static bool bisect(struct trial *trial, uint64_t granularity, uint64_t refused, uint64_t *served)
 {
     while (*served - refused > granularity && *served - refused > *served / 256) {

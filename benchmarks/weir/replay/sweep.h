@@ -33,7 +33,7 @@ struct sweep_point {
     bool served;     /* true: the whole trace was served; false: the members below describe the failure */
     uint64_t event;  /* event at which memory ran out */
     uint64_t size;   /* requested size of that event */
-    /* share of the events that were played before `event`, 0 to 1; blocks from before the window are not events */
+    /* share of the events that were played before `event`, 0 to 1; blocks from before the trace are not events */
     double played;
     uint64_t hazards;
 };
@@ -42,9 +42,8 @@ struct sweep_row {
     const struct replay_strategy *strategy;
     uint64_t pad_bytes;
     struct sweep_point *points;      /* in ascending order of factor */
-    const struct sweep_point *first; /* the lowest replayed point that is served; NULL: no point is */
-    /* the lowest point from which on every point is served; NULL: the last point is not served, or a limit was not
-     * replayed */
+    const struct sweep_point *first; /* the point with the lowest limit that served the trace; NULL: no limit did */
+    /* the point from which on every limit served the trace; NULL: none, or a limit was not replayed */
     const struct sweep_point *always;
 };
 

@@ -1,4 +1,4 @@
-/* tags.c: see tags.h. One pass over the trace finds each tag's peak. The cost is linear in events, plus a sort of the
+/* tags.c: see tags.h. One pass over the trace finds each tag's peak. Cost: linear in events, plus a sort of the
  * tags. */
 #include "replay/tags.h"
 
@@ -64,7 +64,8 @@ static void find_peaks(const struct trace *trace, const uint32_t *group, struct 
     }
 }
 
-/* Orders holders by peak; ties keep the order of the trace, so that the same trace gives the same tags. */
+/* Orders tags by the peak of their live bytes; ties keep the order of the trace, so the same trace gives the same
+ * tags. */
 static int largest_first(const void *left, const void *right)
 {
     const struct holder *a = left;
@@ -100,7 +101,7 @@ static int by_text(const void *left, const void *right)
     return order != 0 ? order : a->tag < b->tag ? -1 : a->tag > b->tag;
 }
 
-/* Finds the first tag of each text. Returns false without host memory. */
+/* Finds for each tag the first tag with the same text. Returns false without host memory. */
 static bool find_groups(const struct trace *trace, uint32_t *group)
 {
     struct named *named = calloc((size_t)trace->tag_count + 1, sizeof(*named));

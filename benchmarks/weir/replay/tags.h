@@ -10,22 +10,22 @@
 
 #include "trace/trace.h"
 
-#define REPLAY_TAG_PRIOR (WEIR_TRACE_NONE - 1) /* tag of blocks without a tag that were live before the window */
+#define REPLAY_TAG_PRIOR (WEIR_TRACE_NONE - 1) /* tag of untagged blocks that were live before the trace */
 
 struct replay_tags {
-    uint32_t *chosen; /* tags of the trace, the largest first */
+    uint32_t *chosen; /* tags of the trace that get a pool tag of their own, the largest first */
     uint32_t count;
-    bool rest;           /* the trace has tags that share "other" */
-    bool prior;          /* the trace has blocks without a tag from before the window */
+    bool rest;           /* some tags of the trace share the pool tag "other" */
+    bool prior;          /* the trace has untagged blocks that are older than itself */
     weir_tag *pool_tags; /* pool tag of each tag of the trace; the same numbers in every pool */
-    /* for each tag of the trace the first tag of the same text, under which all of them are counted */
+    /* for each tag of the trace: the first tag with the same text, for which its blocks are counted */
     uint32_t *group;
     uint32_t tag_count;
     weir_tag prior_tag;
 };
 
-/* Returns the tag of the block that an event allocates: the event's tag, or REPLAY_TAG_PRIOR for a prior block without
- * a tag. */
+/* Returns the tag of the block that an event allocates: its own, or REPLAY_TAG_PRIOR for a prior block without a
+ * tag. */
 static inline uint32_t replay_tag_of_event(const weir_trace_event *event)
 {
     const bool prior = event->kind == WEIR_TRACE_PRIOR && event->tag == WEIR_TRACE_NONE;

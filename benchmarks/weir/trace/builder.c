@@ -368,8 +368,8 @@ void trace_free(struct trace *trace)
 
 struct pad_evidence {
     struct id_map starts;       /* addresses of live blocks */
-    struct id_map ends_without; /* end addresses of live blocks under the assumption that no bytes were added */
-    struct id_map ends_with;    /* end addresses of live blocks under the assumption that 32 bytes were added */
+    struct id_map ends_without; /* end addresses of live blocks, if no padding was added to their sizes */
+    struct id_map ends_with;    /* end addresses of live blocks, if 32 bytes of padding were added to their sizes */
     uint64_t without;
     uint64_t with;
 };

@@ -1,5 +1,5 @@
-/* calls.c: see calls.h. One pass pairs the calls and a second one writes them, because the blocks from before the
- * record, which only their frees show, come first in a trace. */
+/* calls.c: see calls.h. One pass pairs allocations with frees and a second one writes them: a trace begins with the
+ * blocks from before the recording, which only their frees reveal. */
 #include "calls.h"
 
 #include <inttypes.h>
@@ -7,15 +7,15 @@
 #include <string.h>
 
 #define MOST_CALLS ((size_t)1 << 30)
-/* Value of a key in call_list.live after the free. While the block is live the value is 2 * number, plus 1 for a prior
- * block. */
+/* Value in call_list.live of the key of a freed block. A live block's key has 2 * block number, plus 1 if the block is
+ * older than the recording. */
 #define DEAD (UINT32_MAX - 1)
 
 enum outcome {
     OUTCOME_PLAIN,
     OUTCOME_LEFT_OUT,
-    OUTCOME_BRINGS_PRIOR, /* the free of a block from before the record */
-    OUTCOME_FREES_FIRST,  /* an alloc where a block is live */
+    OUTCOME_BRINGS_PRIOR, /* the free of a block from before the recording */
+    OUTCOME_FREES_FIRST,  /* an alloc under the key of a live block */
 };
 
 struct name {

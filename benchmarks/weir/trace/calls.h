@@ -31,10 +31,10 @@ struct call {
     uint64_t order;
     uint64_t key;    /* PRIOR, ALLOC, FREE: identifies the block while it is live */
     uint32_t block;  /* set by calls_write, like `freed` and `outcome` */
-    uint32_t freed;  /* ALLOC: block that is freed first */
+    uint32_t freed;  /* ALLOC: live block with the same key, freed first */
     uint8_t outcome; /* enum outcome in calls.c */
-    /* calls_write fills in time_ns and id. A FREE also has the values for a `p` line of its block, because the block
-     * may be from before the record; size 0 = not known */
+    /* calls_write fills in time_ns and id. A FREE also has the data of its block, which may be older than the
+     * recording; size 0 = not known */
     weir_trace_event event;
 };
 
@@ -47,7 +47,7 @@ struct call_list {
     uint32_t births;
     uint32_t priors;
     uint64_t unknown;  /* frees that are left out */
-    uint64_t repeated; /* allocs under the key of a live block */
+    uint64_t repeated; /* allocs under the key of a block that is still live */
 };
 
 bool calls_add(struct call_list *list, uint64_t time, uint64_t key, const weir_trace_event *event);
@@ -56,7 +56,7 @@ bool calls_add(struct call_list *list, uint64_t time, uint64_t key, const weir_t
  * their allocs. */
 void calls_sort(struct call_list *list, bool frees_first);
 
-/* Returns the earliest time of all calls but PRIOR; 0 if there is none. */
+/* Returns the earliest time of a call other than PRIOR (a block from before the recording); 0 if there is none. */
 uint64_t calls_begin(const struct call_list *list);
 
 /* Writes all calls to the builder, in the order of the list. The time of an event is the time since `begin`. */

@@ -121,7 +121,7 @@ static bool copy_doubled(struct csv *csv, struct csv_field *field)
     return true;
 }
 
-/* Reads a field in quotes; csv->at is behind the first one. */
+/* Reads a quoted field; csv->at is behind the opening quote. */
 static bool read_quoted(struct csv *csv, struct csv_field *field)
 {
     const char *bytes = (const char *)csv->source->bytes;

@@ -16,7 +16,7 @@
 #define CSV_NO_COLUMN SIZE_MAX
 
 struct csv_field {
-    const char *text; /* without quotes and blanks around it; valid until csv_close */
+    const char *text; /* the field without the quotes and blanks around it; valid until csv_close */
     size_t length;
     size_t byte; /* offset of the field in the file */
 };
@@ -32,14 +32,14 @@ struct csv {
     struct csv_field *fields; /* the record */
     size_t count;
     size_t capacity;
-    struct arena unquoted; /* text of fields with doubled quotes */
+    struct arena unquoted; /* texts of fields that contain doubled quotes */
     bool cut;              /* the last line was cut and left out */
 };
 
 /* True if the bytes begin with a line of column names: text with a comma. */
 bool csv_begins(const unsigned char *bytes, size_t size);
 
-/* Reads the header. After a failure csv_close is needed too. */
+/* Reads the header line. csv_close must be called afterwards, also after a failure. */
 bool csv_open(struct csv *csv, const struct trace_source *source, struct trace_error *error);
 void csv_close(struct csv *csv);
 
@@ -50,7 +50,7 @@ bool csv_next(struct csv *csv, bool *more);
  * the first one that the file has gives the column. Returns CSV_NO_COLUMN if the file has none of them. */
 size_t csv_column(const struct csv *csv, const char *names);
 
-/* Returns the field of the record. A column that the file does not have gives an empty field. */
+/* Returns a field of the present record. A column that the file does not have gives an empty field. */
 struct csv_field csv_get(const struct csv *csv, size_t column);
 
 /* True if the field has no value: it is empty, or "N/A". */
@@ -66,7 +66,7 @@ bool csv_hexadecimal(struct csv *csv, size_t column, const char *expected, uint6
  * NULL, a sign is refused. */
 bool csv_scaled(struct csv *csv, size_t column, const char *expected, uint64_t scale, bool *negative, uint64_t *value);
 
-/* Parse a text. Return false, without a message, if the text is no such number or if the number is not below 2^64. */
+/* Parse a number. Return false, without a message, if the text is no such number or the number is not below 2^64. */
 bool csv_parse_decimal(const char *text, size_t length, uint64_t *value);
 bool csv_parse_hexadecimal(const char *text, size_t length, uint64_t *value);
 

@@ -16,7 +16,7 @@ struct csv_import {
     uint32_t stream_count;
 };
 
-/* Reads the records behind the header into the builder. */
+/* Reads all records after the header line into the builder. */
 typedef bool csv_reader(struct csv_import *import);
 
 csv_reader memory_record_read;

@@ -296,7 +296,7 @@ static int32_t code_unit(const char *text, const char *end)
     return unit;
 }
 
-/* Resolves the escape behind a backslash at *text and moves *text behind it. */
+/* Decodes the escape sequence at *text, behind its backslash, and moves *text to its end. */
 static size_t unescape_one(const char **text, const char *end, char bytes[4])
 {
     static const char letters[] = "nrtbf";
@@ -350,7 +350,7 @@ static bool read_real(const struct json_value *value, double scale, double least
     return *end == '\0' && *out >= least && *out < most;
 }
 
-/* Reads the digits of a decimal number without an exponent, times scale. */
+/* Reads the digits of a decimal number without an exponent and multiplies it by `scale`. */
 static bool read_decimal(const struct json_value *value, size_t at, uint64_t scale, uint64_t *out)
 {
     uint64_t number = 0;

@@ -15,8 +15,8 @@
 
 enum json_kind { JSON_NONE, JSON_STRING, JSON_NUMBER, JSON_TRUE, JSON_FALSE, JSON_NULL, JSON_OBJECT, JSON_ARRAY };
 
-/* A value of the input. `text`: a string without its quotes and with its escapes, or the characters of a number. An
- * object or an array is not read yet. */
+/* A JSON value of the input. `text`: a string without its quotes and with its escapes, or the characters of a number.
+ * An object or an array is not read yet. */
 struct json_value {
     enum json_kind kind;
     const char *text;
@@ -48,7 +48,7 @@ enum json_step { JSON_STEP_BEGIN, JSON_STEP_ITEM, JSON_STEP_END };
 bool json_scan_member(struct json_scan *scan, enum json_step *step, struct json_value *key);
 bool json_scan_element(struct json_scan *scan, enum json_step *step);
 
-/* Checks that only blanks follow. */
+/* Checks that only blanks follow in the input. */
 bool json_scan_end(struct json_scan *scan);
 
 /* Resolves the escapes of a string. Writes at most `size` bytes and returns their number; a longer text is cut. A

@@ -65,7 +65,7 @@ struct reader {
     const struct trace_limits *limits;
     bool host; /* import host memory, because the file has no device memory */
 
-    struct id_map recorded; /* correlation numbers of records that were added */
+    struct id_map recorded; /* correlation numbers of the event records that were added */
     struct counters first;  /* counters of the first device */
     bool several_devices;
     uint64_t device_events;
@@ -110,8 +110,8 @@ static const struct member argument_members[] = {
     {NULL, 0},
 };
 
-/* Reads the value of a member that the table names; other values are skipped. If a key occurs several times, its last
- * value is used. */
+/* Reads the value of a member of a JSON object if the table names the member; skips other values. If a key occurs
+ * several times, its last value is used. */
 static bool read_member(struct reader *reader, const struct member *members, const struct json_value *key,
                         struct event *event)
 {
@@ -242,7 +242,7 @@ static bool name_of(struct reader *reader, const struct event *event, uint32_t *
     return profile_name(reader->profile, text, json_scan_unescape(&event->name, text, sizeof(text)), name);
 }
 
-/* The device and the stream of device work: from the arguments, else the row (pid, tid) that shows the work. */
+/* Finds the device and the stream of device work: from its arguments, else from the pid and tid of its row. */
 static bool place_of(struct reader *reader, const struct event *event, struct profile_item *item, bool *known)
 {
     const uint64_t device = number_or(&event->device, number_or(&event->in_device, number_or(&event->pid, UINT64_MAX)));
@@ -350,7 +350,7 @@ static bool add_work(struct reader *reader, const struct event *event)
     return profile_add(reader->profile, item);
 }
 
-/* Adds the RECORD of the event object that a wait names, unless an earlier wait has added it. *known: the file tells
+/* Adds a record of the event object that a wait names, unless an earlier wait has added it. *known: the file tells
  * which record the wait is for, and on which stream. */
 static bool add_record(struct reader *reader, const struct event *event, struct profile_item item, bool *known)
 {
@@ -451,7 +451,7 @@ static bool add_operator(struct reader *reader, const struct event *event)
     return name == WEIR_TRACE_NONE || profile_range(reader->profile, thread, time_ns, end, name);
 }
 
-/* The categories, also of older versions. */
+/* The meaning of a profiler event, by its category; categories of older versions are included. */
 enum use { USE_NOTHING, USE_WORK, USE_SYNC, USE_CALL, USE_OPERATOR };
 
 static enum use use_of(const struct json_value *category)

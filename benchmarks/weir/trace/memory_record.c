@@ -9,7 +9,7 @@
 
 #define NS_OF_US 1000
 
-/* The trace gets one component: the first of these names that the file has, else the first component in the file. */
+/* The trace gets the totals of one component: the first of these that the file has, else the first in the file. */
 static const char *const preferred[] = {"PTA", "MindSpore", "PTA+GE", "GE"};
 
 struct record {
@@ -47,7 +47,7 @@ static bool read_total(struct record *record, size_t column, uint64_t unit, uint
            csv_scaled(&record->import->csv, column, "a total of 0 or more", unit, NULL, total);
 }
 
-/* Adds the counters of a row. The key has the device and the component. */
+/* Adds the totals of one row. The key of the call has the device and the component. */
 static bool add_row(void *ctx)
 {
     struct record *record = ctx;
@@ -69,7 +69,7 @@ static bool add_row(void *ctx)
     return calls_add(&import->calls, time, (uint64_t)device << 32 | number, &event);
 }
 
-/* Returns the number of the component to keep; *name is for the note. */
+/* Sets *number to the component to keep and *name to its name, for the note of the trace. */
 static bool choose(struct record *record, uint32_t *number, const char **name)
 {
     for (size_t i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {

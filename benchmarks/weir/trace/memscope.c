@@ -81,7 +81,7 @@ static bool attribute_number(struct csv_field attributes, const char *key, uint6
     return attribute(attributes, key, &value) && csv_parse_decimal(value.text, value.length, number);
 }
 
-/* Reads the address, decimal or with 0x. */
+/* Reads the address column, decimal or hexadecimal with 0x. */
 static bool read_pointer(struct memscope *dump, uint64_t *address)
 {
     struct csv *csv = &dump->import->csv;
@@ -194,7 +194,7 @@ static bool add_memory(struct memscope *dump, bool alloc, uint64_t time)
     return calls_add(&import->calls, time, key, &event) && add_counters(dump, level, time, attributes);
 }
 
-/* Returns the mode of the mark that a row of this event and type becomes; 0 if the row is no mark. */
+/* Returns I, B or E, the mode of the mark that a row with this event and type becomes; 0 if it is no mark. */
 static char mark_of(struct csv_field event, struct csv_field type)
 {
     if (csv_is(event, "SYSTEM") || csv_is(type, "Mark")) {
@@ -237,8 +237,8 @@ static bool add_row(void *ctx)
     return add_mark(dump, time);
 }
 
-/* Leaves out the driver's blocks if the file has blocks of pools, and leaves out counters if several pools would share
- * them. */
+/* Leaves out the blocks of the driver if the file has blocks of memory pools. Leaves out counters if the file has
+ * several pools, which would share them. */
 static void keep_calls(struct memscope *dump)
 {
     struct call_list *list = &dump->import->calls;
@@ -271,7 +271,7 @@ static bool note_dump(const struct memscope *dump)
            builder_note_count(builder, dump->other, "events of other kinds (kernels, accesses) are left out");
 }
 
-/* Corrects times in microseconds under a column that says nanoseconds. */
+/* Multiplies times by 1000 if they are microseconds in a column that says nanoseconds. */
 static bool correct_times(struct memscope *dump, uint64_t *begin)
 {
     struct call_list *list = &dump->import->calls;

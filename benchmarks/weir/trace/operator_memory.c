@@ -2,7 +2,7 @@
  * row for each block.
  *
  * A block is free from its release on, or from its active release if that is later: another stream used it until then.
- * A row without a release is live to the end. A block from before the record is live from the start: its row has no
+ * A row without a release is live to the end. A block from before the recording is live from the start: its row has no
  * allocation time, or its size is negative and its allocation time is that of the release.
  */
 #include "csv_read.h"
@@ -21,8 +21,8 @@ struct rows {
     uint64_t backwards;  /* release before the allocation */
     uint64_t empty;      /* size 0, live from the start */
     uint64_t engine;     /* rows of the graph engine */
-    uint64_t first_time; /* time of the earliest allocation that has a total */
-    uint64_t first_live; /* bytes allocated before that allocation */
+    uint64_t first_time; /* time of the earliest allocation that has a total of allocated bytes */
+    uint64_t first_live; /* bytes allocated just before first_time */
 };
 
 struct row {
@@ -32,7 +32,7 @@ struct row {
     uint64_t alloc, release;
 };
 
-/* Reads a time if the field has one. */
+/* Reads the time in a column; *has is false if the field is empty. */
 static bool read_time(struct rows *rows, size_t column, bool *has, uint64_t *time)
 {
     *has = !csv_empty(csv_get(&rows->import->csv, column));
@@ -85,7 +85,7 @@ static bool read_row(struct rows *rows, struct row *row)
     return true;
 }
 
-/* Keeps the total of the earliest allocation: it gives the bytes that were allocated before the record. */
+/* Keeps the total of the earliest allocation: it tells the bytes that were allocated before the recording. */
 static bool note_total(struct rows *rows, const struct row *row)
 {
     bool negative;

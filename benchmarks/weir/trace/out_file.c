@@ -70,7 +70,7 @@ static int same_standard_stream(const char *path)
 }
 
 struct target {
-    int straight; /* the open descriptor if the target is written directly; else -1 */
+    int straight; /* open descriptor of a target that is written directly; else -1 */
     bool exists;
     struct stat facts;
     char *path; /* from malloc */
@@ -127,8 +127,7 @@ static char *name_beside(const char *target)
     return path;
 }
 
-/* Creates the temporary file and returns its descriptor; *beside is its path, from malloc. Returns -1 with errno on
- * failure. */
+/* Creates the temporary file and returns its descriptor, or -1 with errno. *beside is its path, from malloc. */
 static int create_beside(const char *target, char **beside)
 {
     for (int i = 0; i < most_tries; i++) {

@@ -26,29 +26,28 @@ struct out_file {
  * its folder in any case. On failure returns false with errno; *file is untouched and no file was created. */
 bool out_file_open(struct out_file *file, const char *path);
 
-/* Hands the descriptor over: the caller closes it before out_file_finish and checks the result of close. */
+/* Gives the descriptor to the caller, which closes it before out_file_finish and checks the result of close. */
 int out_file_take(struct out_file *file);
 
-/* Returns the path of the file that holds the bytes now. Valid until *file ends. */
+/* Returns the path of the file that holds the bytes now. Valid until *file is finished, dropped or left. */
 const char *out_file_path(const struct out_file *file);
 
-/* Changes the target to `path`. On failure returns false with errno and keeps the old target;
- * EEXIST: the old or the new target is written directly. */
+/* Changes the path of the finished file to `path`. On failure returns false with errno and keeps the old path; EEXIST:
+ * the file at the old or the new path is written directly. */
 bool out_file_aim(struct out_file *file, const char *path);
 
-/* Renames the temporary file to the target and ends *file. On failure returns false with errno; the caller then drops
- * or leaves *file. */
+/* Renames the temporary file to its target path and releases *file. On failure returns false with errno; the caller
+ * then calls out_file_drop or out_file_leave. */
 bool out_file_finish(struct out_file *file);
 
-/* Removes the temporary file, if there is one, and ends *file. The target is unchanged. */
+/* Removes the temporary file, if there is one, and releases *file. The target is unchanged. */
 void out_file_drop(struct out_file *file);
 
-/* Ends *file and keeps the file that out_file_path names. */
+/* Releases *file and keeps the written bytes in the file that out_file_path names. */
 void out_file_leave(struct out_file *file);
 
 /* Installs handlers for SIGINT, SIGTERM and similar signals if their action is the default. Before such a signal ends
- * the process, the handler removes the temporary file of the out_file that was opened last.
- * */
+ * the process, the handler removes the temporary file of the out_file that was opened last. */
 void out_file_drop_at_signals(void);
 
 #endif

@@ -17,7 +17,7 @@
 
 enum { recorded_granule = 512 }; /* PyTorch's allocators round the sizes of blocks up to a multiple of this */
 
-/* Memory that the recorded allocator holds at the start of a window. Pieces of a device do not overlap. */
+/* Memory that the recorded allocator holds at the start of a window. Pieces of one device do not overlap. */
 struct piece {
     weir__tree_node node; /* start, end */
     size_t event;         /* number of the event that took the memory */
@@ -26,8 +26,8 @@ struct piece {
 /* The memory of one device. */
 struct held {
     weir__tree pieces;
-    uint64_t blind_bytes; /* bytes at addresses that are not known */
-    size_t blind_event;   /* the latest event that took such memory */
+    uint64_t blind_bytes; /* bytes held at unknown addresses */
+    size_t blind_event;   /* the latest event that took memory at an unknown address */
 };
 
 struct selection {
@@ -35,19 +35,20 @@ struct selection {
     uint32_t device; /* TRACE_NO_INDEX: all */
     size_t first;    /* the window: events first .. end - 1 */
     size_t end;
-    bool *listed;            /* [stream_count]: the selection keeps blocks of these streams; NULL: of all streams */
-    bool *touched;           /* [stream_count]: listed streams, and streams that use or free a kept block */
-    bool *live;              /* [block_count]: live at the start of the window */
-    struct held *held;       /* [device_count]: at the start of the window */
-    uint32_t *block_stream;  /* [block_count]: the stream that allocated the block */
-    uint32_t *object_device; /* [object_count]; TRACE_NO_INDEX: no stream records the object or waits for it */
-    uint32_t *streams;       /* new numbers; TRACE_NO_INDEX: not in the new trace */
+    bool *listed;           /* [stream_count]: the selection keeps blocks of these streams; NULL: of all streams */
+    bool *touched;          /* [stream_count]: listed streams, and streams that use or free a kept block */
+    bool *live;             /* [block_count]: the block is live at the start of the window */
+    struct held *held;      /* [device_count]: memory held at the start of the window */
+    uint32_t *block_stream; /* [block_count]: the stream that allocated the block */
+    /* [object_count]: device of each event object; TRACE_NO_INDEX: no stream records it or waits for it */
+    uint32_t *object_device;
+    uint32_t *streams; /* [stream_count]: stream numbers in the new trace; TRACE_NO_INDEX: left out */
     uint32_t *blocks;
     uint32_t *objects;
     uint32_t block_count;
     uint32_t object_count;
     size_t event_count; /* events that remain */
-    size_t births;      /* remaining events that allocate a block */
+    size_t births;      /* kept events that allocate a block */
     uint64_t capacity;  /* the latest capacity from an event before the window; 0 = no event sets one */
     struct trace_part part;
     struct trace_builder builder;
@@ -155,7 +156,7 @@ static weir__tree_node *first_behind(const weir__tree *pieces, uint64_t address)
     return node->end > address ? node : weir__tree_step(node, 1);
 }
 
-/* Takes start .. end out of all pieces. */
+/* Removes the range start .. end from all pieces. */
 static bool cut(weir__tree *pieces, uint64_t start, uint64_t end)
 {
     bool done = true;
@@ -170,8 +171,8 @@ static bool cut(weir__tree *pieces, uint64_t start, uint64_t end)
     return done;
 }
 
-/* Plays an s or z line. As in the row `recorded`, memory that is taken a second time was returned just before, and a
- * return of memory that is not held has no effect. */
+/* Plays an `s` or `z` event (segment or mapping). As in recorded_run.c, memory that is taken twice was returned in
+ * between, and the return of memory that is not held has no effect. */
 static bool move_memory(struct selection *selection, size_t index)
 {
     const weir_trace_event *event = &selection->from->events[index].event;
@@ -188,8 +189,8 @@ static bool move_memory(struct selection *selection, size_t index)
     return cut(&held->pieces, event->address, end) && (!takes || add_piece(&held->pieces, index, event->address, end));
 }
 
-/* Plays the events before the window. Blocks of `p` lines are live from the beginning, wherever the lines stand.
- * Returns false without host memory. */
+/* Plays the events before the window. Blocks that are older than the trace (`p` lines) are live from the beginning,
+ * wherever their lines stand. Returns false without host memory. */
 static bool find_state(struct selection *selection)
 {
     const struct trace *from = selection->from;
@@ -234,8 +235,8 @@ static bool runs_here(const struct selection *selection, uint32_t stream)
     return selection->device == TRACE_NO_INDEX || selection->from->stream_device[stream] == selection->device;
 }
 
-/* True if the blocks and the recorded memory of the stream remain. Without a stream (WEIR_TRACE_NONE), the event
- * concerns the whole device, and remains only if all streams do. */
+/* True if the selection keeps the blocks and the recorded memory of the stream. An event without a stream
+ * (WEIR_TRACE_NONE) concerns the whole device, and is kept only if all streams are. */
 static bool is_listed(const struct selection *selection, uint32_t stream)
 {
     return selection->listed == NULL || (stream != WEIR_TRACE_NONE && selection->listed[stream]);
@@ -247,7 +248,7 @@ static bool block_stays(const struct selection *selection, uint32_t block)
     return runs_here(selection, stream) && is_listed(selection, stream);
 }
 
-/* True if the work and the waits of the stream remain. */
+/* True if the selection keeps the work and the waits of the stream. */
 static bool stream_stays(const struct selection *selection, uint32_t stream)
 {
     return runs_here(selection, stream) && (selection->listed == NULL || selection->touched[stream]);
@@ -258,7 +259,7 @@ static bool object_stays(const struct selection *selection, uint32_t object)
     return selection->device == TRACE_NO_INDEX || selection->object_device[object] == selection->device;
 }
 
-/* True if the event of the window remains; *event is then the event with the old numbers. */
+/* True if the selection keeps the event. *event is then a copy with the old numbers of stream, block and object. */
 static bool remains(const struct selection *selection, const struct trace_event *entry, weir_trace_event *event)
 {
     *event = entry->event;
@@ -291,12 +292,12 @@ static bool remains(const struct selection *selection, const struct trace_event 
         return event->stream == WEIR_TRACE_NONE || stream_stays(selection, event->stream);
     case WEIR_TRACE_WORK:
     case WEIR_TRACE_TRIM:
-    default: /* kinds without a stream concern every device and stream */
+    default: /* an event of these kinds without a stream concerns every device and stream */
         return event->stream == WEIR_TRACE_NONE || stream_stays(selection, event->stream);
     }
 }
 
-/* Finds the streams that touch a block that remains. */
+/* Finds the streams that use or free a block that the selection keeps. */
 static void find_touched(struct selection *selection)
 {
     const struct trace *from = selection->from;
@@ -313,11 +314,11 @@ static void find_touched(struct selection *selection)
     }
 }
 
-/* A function that receives the remaining events. The event has the old numbers of its stream, block and object. */
+/* Receives one event that the selection keeps. Its stream, block and object have their numbers in the old trace. */
 typedef bool take_event(struct selection *selection, const struct trace_event *entry, weir_trace_event *event,
                         uint64_t number);
 
-/* Passes the memory that one device holds at the start of the window to the receiver, in the order of the addresses. */
+/* Passes to `take` the memory that one device holds at the start of the window, in the order of the addresses. */
 static bool each_held(struct selection *selection, uint32_t device, take_event *take)
 {
     const struct trace *from = selection->from;
@@ -344,8 +345,8 @@ static bool each_held(struct selection *selection, uint32_t device, take_event *
     return done;
 }
 
-/* Returns the size of the `p` line of a block. If the recorded allocator was one of PyTorch's, that is the size of the
- * block, as the import of a snapshot has it (README.md); else the requested size. */
+/* Returns the size that the new trace gives a block live at its start. If the recorded allocator was one of PyTorch's,
+ * that is the rounded size of the block, as the import of a snapshot has it (README.md); else the requested size. */
 static uint64_t size_at_start(const struct trace *trace, const weir_trace_event *event)
 {
     const bool rounded =
@@ -356,7 +357,7 @@ static uint64_t size_at_start(const struct trace *trace, const weir_trace_event 
     return round_up(event->size + (uint64_t)trace->pad_bytes, recorded_granule);
 }
 
-/* Passes the blocks that are live at the start of the window to the receiver, in the order of their allocation. */
+/* Passes to `take` the blocks that are live at the start of the window, in the order of their allocation. */
 static bool each_live(struct selection *selection, take_event *take)
 {
     const struct trace *from = selection->from;
@@ -387,8 +388,8 @@ static bool each_live(struct selection *selection, take_event *take)
     return done;
 }
 
-/* Passes the remaining events to the receiver: the state at the start of the window, then the events of the window. If
- * the window begins with the trace, that state is the trace's own. */
+/* Passes to `take` the state at the start of the window, then the kept events of the window. If the window begins with
+ * the trace, that state is the trace's own. */
 static bool each_event(struct selection *selection, take_event *take)
 {
     const struct trace *from = selection->from;
@@ -435,7 +436,7 @@ static void number_streams(struct selection *selection)
 
 /* --- the new trace --- */
 
-/* Returns the new number of a block or an object. The first call for a block or an object gives it its number. */
+/* Returns the number of a block or an event object in the new trace. The first call for it assigns the number. */
 static uint32_t renumber(uint32_t *numbers, uint32_t old, uint32_t *count)
 {
     if (old != TRACE_NO_INDEX && numbers[old] == TRACE_NO_INDEX) {
@@ -530,8 +531,8 @@ static bool copy_texts(struct selection *selection)
     return done;
 }
 
-/* Gives the new trace its description of a part. A trace of one device gets the description of `from`. Any other trace
- * gets the description of the selection, also as a note. */
+/* Tells in the new trace which part of the file the trace has. A trace of one device gets the text of the old trace.
+ * Any other trace gets the text of the selection, also as a note. */
 static bool copy_part(struct selection *selection)
 {
     struct trace_builder *builder = &selection->builder;
@@ -572,7 +573,7 @@ static bool build(struct selection *selection, struct trace **out)
     return true;
 }
 
-/* Builds the trace once the window and the lists are set. */
+/* Builds the new trace. The caller has set the window and the lists of the selection. */
 static bool select_events(struct selection *selection, struct trace_error *error, struct trace **out)
 {
     const struct trace_limits limits = {.max_events = 2 * selection->from->event_count + 1};
@@ -634,14 +635,14 @@ static const char *bound_text(char *text, size_t size, const struct trace_bound 
     return text;
 }
 
-/* Returns the value of an event to which the bound compares. */
+/* Returns the time or the number of the event, whichever the bound is compared with. */
 static uint64_t value_of(const struct trace *trace, const struct trace_bound *bound, size_t index)
 {
     return bound->kind == TRACE_BOUND_TIME ? trace->events[index].event.time_ns : trace_event_number(trace, index);
 }
 
-/* Finds the events of the window. The lines of the file's starting state describe one moment, so a window that begins
- * or ends among these lines has all of them. Returns false with the error if there is no event. */
+/* Finds the events of the window. The events of the file's starting state describe one moment, so a window that begins
+ * or ends among them has all of them. Returns false with the error if the window has no event. */
 static bool find_window(struct selection *selection, const struct trace_filter *filter, struct trace_error *error)
 {
     const struct trace *trace = selection->from;
@@ -702,7 +703,7 @@ static bool list_streams(struct selection *selection, const struct trace_filter 
     return true;
 }
 
-/* Describes the part: "events 10 to 20 of 974, blocks of streams 0, 3". */
+/* Describes the selection: "events 10 to 20 of 974, blocks of streams 0, 3". */
 static void describe(struct selection *selection, const struct trace_filter *filter, char *text, size_t size)
 {
     const struct trace *trace = selection->from;

@@ -282,7 +282,7 @@ static bool make_room(struct machine *machine, struct pickle_value *value, size_
     return true;
 }
 
-/* Moves the values above `from` to the end of the container right below them. */
+/* Appends the values above the stack position `from` to the container right below them. */
 static bool move_into(struct machine *machine, enum pickle_kind kind, size_t from)
 {
     struct pickle_value *container = machine->stack[from - 1];
@@ -326,7 +326,7 @@ static bool pop_mark(struct machine *machine, size_t *from)
     return true;
 }
 
-/* Pops a mark that has a container right below it. */
+/* Pops a stack mark, which must have a list or a dict right below it. */
 static bool pop_mark_above_container(struct machine *machine, size_t *from)
 {
     if (!pop_mark(machine, from)) {
@@ -349,8 +349,7 @@ static bool push_mark(struct machine *machine)
     return true;
 }
 
-/* Grows the memo so that it holds `index`. Refuses an index beyond the number of input bytes: Python numbers the memo
- * densely. */
+/* Grows the memo to hold `index`, which must be below the number of input bytes: Python numbers entries densely. */
 static bool reach_memo(struct machine *machine, uint64_t index)
 {
     if (index < machine->memo_count) {
@@ -680,8 +679,8 @@ static bool take_protocol(struct machine *machine)
     return true;
 }
 
-/* Checks a frame. Frames only help readers of a pipe, but a frame that reaches beyond the end reveals a cut file
- * early. */
+/* Checks the size in a FRAME opcode. Frames only help readers of a pipe, but a frame that reaches beyond the end of the
+ * input reveals a cut file early. */
 static bool take_frame(struct machine *machine)
 {
     uint64_t size;
@@ -720,7 +719,7 @@ static bool get_indexed(struct machine *machine, unsigned size_bytes)
     return take_memo_index(machine, size_bytes, &index) && get_memo(machine, index);
 }
 
-/* Stores a value at the implied memo index: the number of entries that are set, as in Python. */
+/* The MEMOIZE opcode, as in Python: stores the top value at the next memo index, the number of stored entries. */
 static bool memoize(struct machine *machine)
 {
     return put_memo(machine, machine->memo_set);
@@ -748,7 +747,7 @@ static bool push_sized_long(struct machine *machine, unsigned size_bytes)
     return push_long(machine, size);
 }
 
-/* X(byte, NAME, action): the opcodes of plain data. */
+/* X(byte, NAME, action): the pickle opcodes of plain data. */
 #define PLAIN_OPCODES(X)                                                                                               \
     X('(', MARK, push_mark(machine))                                                                                   \
     X('0', POP, pop_value(machine))                                                                                    \
@@ -801,7 +800,8 @@ static bool push_sized_long(struct machine *machine, unsigned size_bytes)
     X(0x95, FRAME, take_frame(machine))                                                                                \
     X('.', STOP, (machine->stopped = true))
 
-/* X(byte, NAME): opcodes that name, import, build or call an object, or hold data that a snapshot cannot contain. */
+/* X(byte, NAME): pickle opcodes that name, import, build or call an object, or hold data that a snapshot cannot
+ * contain. */
 #define REFUSED_OPCODES(X)                                                                                             \
     X('c', GLOBAL)                                                                                                     \
     X(0x93, STACK_GLOBAL)                                                                                              \

@@ -28,9 +28,9 @@ enum pickle_kind {
 
 struct pickle_value {
     enum pickle_kind kind;
-    uint32_t mark;  /* 0 at first; for the walker's own use */
+    uint32_t mark;  /* 0 at first; free for use by code that walks the values */
     uint32_t count; /* LIST, TUPLE: items. DICT: keys and values together. STR, BYTES: bytes */
-    uint32_t room;  /* LIST, DICT: items for which there is memory */
+    uint32_t room;  /* LIST, DICT: capacity of `items` */
     union {
         bool boolean;
         int64_t integer;
@@ -44,7 +44,7 @@ struct pickle_value {
 struct pickle {
     struct arena arena;
     struct pickle_value *root;
-    unsigned protocol; /* number of the PROTO opcode; 0 without this opcode */
+    unsigned protocol; /* protocol number from the PROTO opcode; 0 without this opcode */
 };
 
 /* Parses the whole input, which must stay where it is as long as the values are used. */
@@ -60,20 +60,20 @@ bool pickle_is_text(const struct pickle_value *value, const char *text);
 /* True for a list and for a tuple. */
 bool pickle_is_sequence(const struct pickle_value *value);
 
-/* Read a number from 0 to 2^64 - 1; a float loses its fraction. Return false if the value is absent or no such
- * number. */
+/* Read a number from 0 to 2^64 - 1; a float loses its fraction. Return false if there is no value or no such number. */
 bool pickle_number(const struct pickle_value *value, uint64_t *out);
 bool pickle_get_number(const struct pickle_value *dict, const char *key, uint64_t *out);
 uint64_t pickle_get_number_or(const struct pickle_value *dict, const char *key, uint64_t otherwise);
 
-/* A walk over the values. Shared objects can make it exponentially longer than the file, so its steps are limited. */
+/* A walk over the values of a pickle. Shared objects can make it exponentially longer than the file, so its steps are
+ * limited. */
 struct pickle_walk {
     uint64_t steps; /* that remain */
     const char *path;
     struct trace_error *error;
 };
 
-/* Takes steps from the walk. Returns false, with the error filled in, at the limit. */
+/* Counts `steps` against the limit of the walk. Returns false, with the error filled in, if they exceed it. */
 bool pickle_walk_spend(struct pickle_walk *walk, uint64_t steps);
 
 /* Returns "a list", "a dict" ... for messages. */

@@ -1,7 +1,8 @@
 /* profile.c: makes a trace from the records of a profiler (profile.h has the rules).
  *
- * The steps of profile_finish: launches give work its host time; a sort by time; the devices that have memory; tags by
- * a sweep over the ranges; streams by a pass backwards and a pass forwards; pairs of allocations and frees; events.
+ * profile_finish takes these steps: it gives work the host time of its launch, sorts by time, finds the devices that
+ * have memory, sweeps over the ranges for tags, finds streams in a backward and a forward pass, pairs frees with
+ * allocations, and writes the events.
  */
 #include "profile.h"
 
@@ -40,7 +41,7 @@ struct range {
     uint32_t thread;
     uint32_t name;
     uint32_t order;
-    uint32_t outer; /* the range that encloses this one; valid while the sweep is inside this one */
+    uint32_t outer; /* enclosing range; valid while the sweep over the ranges is inside this range */
 };
 
 struct space {
@@ -52,7 +53,7 @@ struct space {
 struct thread {
     uint32_t number; /* thread number in the trace; WEIR_TRACE_NONE until an event uses the thread */
     uint32_t range;  /* during the sweep over the ranges: the innermost open range */
-    uint32_t stream; /* in the passes over the events: the stream of the work that the pass met last on this thread */
+    uint32_t stream; /* during a pass over the events: stream of the latest work of this thread */
 };
 
 struct profile {
@@ -97,10 +98,10 @@ struct profile {
 
     struct id_map object_by_key; /* event objects that the trace names */
     uint32_t object_count;
-    struct id_map device_used; /* device -> 0: has memory records */
+    struct id_map device_used; /* set of the devices that have memory records */
     size_t device_count;
     uint32_t only_device;
-    uint32_t used_streams; /* streams of the trace that are in use */
+    uint32_t used_streams; /* number of streams that events of the trace use */
     uint32_t used_threads;
 
     uint32_t block_count;
@@ -165,7 +166,7 @@ void profile_drop(struct profile *profile)
     free(profile);
 }
 
-/* Makes room in the array `name`s of the profile, or returns false from the function. */
+/* Makes room for an element in the array `name`s of the profile. Without memory the calling function returns false. */
 #define NEED(profile, name)                                                                                            \
     do {                                                                                                               \
         void *grown = grow_array((profile)->name##s, (profile)->name##_count, &(profile)->name##_capacity,             \
@@ -334,13 +335,13 @@ static bool takes_memory(const struct profile_item *item)
 }
 
 /* True for a lone free: the file has no allocation for it. The first lone free of a key shows that its block was live
- * before the window; a later one repeats a free. */
+ * before the recording; a later one repeats a free. */
 static bool is_lone(const struct profile_item *item)
 {
     return item->kind == PROFILE_FREE && item->block == NO_ITEM;
 }
 
-/* Joins a record with the host call that caused it: work and waits move to the time of the call. */
+/* Copies data of the host call that caused a record: work and waits get its time, memory gets its name as a tag. */
 static void apply_call(struct profile_item *item, const struct call *call)
 {
     item->thread = call->thread;
@@ -378,7 +379,8 @@ static int by_time(const void *a, const void *b)
     return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* Orders ranges by start. Among ranges that start together the longest comes first, because it encloses the rest. */
+/* Orders ranges by start. Of ranges that start together the longest comes first, because it encloses the shorter
+ * ones. */
 static int by_start(const void *a, const void *b)
 {
     const struct range *left = a;
@@ -494,7 +496,7 @@ static void visit_for_stream(struct profile *profile, struct profile_item *item)
     }
 }
 
-/* Finds the stream of each device that runs most work. */
+/* Finds for each device the stream that runs the most work. */
 static bool find_main_streams(struct profile *profile, struct id_map *main_of)
 {
     for (size_t i = 0; i < profile->stream_count; i++) {
@@ -552,7 +554,7 @@ static bool find_streams(struct profile *profile)
 
 /* --- blocks --- */
 
-/* Pairs frees with allocations: a free gets the item of its allocation; a free without an allocation keeps none. */
+/* Pairs frees with allocations: a free's `block` becomes the index of its allocation, or stays NO_ITEM without one. */
 static bool pair_blocks(struct profile *profile)
 {
     for (size_t i = 0; i < profile->item_count; i++) {
@@ -653,7 +655,6 @@ static bool emit_block(struct profile *profile, weir_trace_kind kind, struct pro
     return builder_event(&profile->builder, &event, block, TRACE_NO_INDEX, true);
 }
 
-/* Emits the free `item` of a block. */
 static bool emit_free(struct profile *profile, const struct profile_item *item, uint32_t block, uint32_t stream)
 {
     weir_trace_event event = make_event(profile, WEIR_TRACE_FREE, item);
@@ -676,7 +677,8 @@ static int by_device_and_key(const void *a, const void *b)
     return left->order < right->order ? -1 : 1;
 }
 
-/* Marks lone frees of keys that the file freed or allocated before: they repeat a free and are left out. */
+/* Marks frees without an allocation if the file freed or allocated their key before: they repeat a free and are left
+ * out. */
 static bool drop_repeated_frees(struct profile *profile)
 {
     forget_live(profile);
@@ -719,7 +721,7 @@ static bool emit_priors(struct profile *profile)
     bool done = true;
     for (size_t i = 0; i < count && done; i++) {
         profile->prior_bytes += priors[i]->size;
-        /* emit_block stores the number of the block in the item of the lone free; emit_memory reads it there */
+        /* emit_block stores the block's number in the item of its free, where emit_memory reads it */
         done = emit_block(profile, WEIR_TRACE_PRIOR, priors[i]);
         priors[i]->prior = true;
     }
@@ -748,7 +750,7 @@ static bool emit_memory(struct profile *profile, size_t i)
         return free_before(profile, item) && emit_block(profile, WEIR_TRACE_ALLOC, item) &&
                (id_map_put(live, item->key, (uint32_t)i) || profile_no_memory(profile));
     }
-    if (item->prior) { /* frees a block that was live before the window */
+    if (item->prior) { /* frees a block that was live before the recording */
         return emit_free(profile, item, item->block, item->stream);
     }
     const struct profile_item *birth = &profile->items[item->block];

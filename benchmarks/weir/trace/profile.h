@@ -13,8 +13,8 @@
  *   that runs most work. A free without a stream is on that of its block.
  * - The tag of an allocation is the innermost range of its thread around its time; without one, its own name, or that
  *   of its host call.
- * - A free without an allocation is of a block that was live before the window (`p`). An allocation at the address of a
- *   live block means that a free was lost; the trace gets one.
+ * - A free without an allocation is of a block that was live before the recording (`p`). An allocation at the address
+ *   of a live block means that a free was lost; the trace gets one.
  *
  * Functions that return bool fill in the error before they return false. Costs: 64 bytes for each record until the end,
  * and a sort.
@@ -28,12 +28,13 @@
 #define PROFILE_MAX_SPACES 4096u
 
 enum profile_kind {
-    PROFILE_ALLOC,       /* key, size, device, space; stream and correlation if known */
-    PROFILE_FREE,        /* as PROFILE_ALLOC */
-    PROFILE_WORK,        /* device, stream, size = duration in ns; correlation */
-    PROFILE_RECORD,      /* event, device, stream; correlation */
-    PROFILE_WAIT,        /* event, device, stream; correlation */
-    PROFILE_SYNC_DEVICE, /* the host waits for the whole device; correlation. Left out if several devices have memory */
+    PROFILE_ALLOC,  /* uses key, size, device, space; stream and correlation if known */
+    PROFILE_FREE,   /* as PROFILE_ALLOC */
+    PROFILE_WORK,   /* uses device, stream, size = duration in ns, and correlation */
+    PROFILE_RECORD, /* event, device, stream; correlation */
+    PROFILE_WAIT,   /* event, device, stream; correlation */
+    /* the host waits for the whole device; uses correlation. Left out if several devices have memory */
+    PROFILE_SYNC_DEVICE,
     PROFILE_SYNC_STREAM, /* device, stream; correlation */
     PROFILE_SYNC_EVENT,  /* event; correlation */
     PROFILE_COUNTERS,    /* size = reserved bytes, extra = allocated bytes. Left out if several devices have memory */
@@ -41,22 +42,20 @@ enum profile_kind {
 
 struct profile_item {
     int64_t time_ns;
-    /* ALLOC, FREE: the address, or another number that identifies a live block. RECORD, WAIT, SYNC_EVENT: the event
-     * object */
+    /* ALLOC, FREE: address or other number of a live block. RECORD, WAIT, SYNC_EVENT: the event object */
     uint64_t key;
     uint64_t size;   /* used by ALLOC, FREE, WORK and COUNTERS */
     uint64_t extra;  /* COUNTERS: allocated bytes. All other kinds: correlation number, 0 = none */
-    uint32_t stream; /* a number of profile_stream, or WEIR_TRACE_NONE */
+    uint32_t stream; /* number from profile_stream, or WEIR_TRACE_NONE */
     uint32_t device;
-    uint32_t thread; /* a number of profile_thread; work gets the thread of its launch */
-    uint32_t name;   /* a number of profile_name, or WEIR_TRACE_NONE */
-    /* ALLOC, FREE: the space of the key, a number of profile_space; equal keys in different spaces are different
-     * blocks */
+    uint32_t thread; /* number from profile_thread; work gets the thread that launched it */
+    uint32_t name;   /* number from profile_name, or WEIR_TRACE_NONE */
+    /* ALLOC, FREE: number from profile_space. Equal keys with different spaces are different blocks */
     uint32_t space;
     uint32_t order; /* position among the records of the file */
     uint16_t kind;
-    bool launched; /* the launch of the work or the wait is known */
-    bool prior;    /* FREE: the block was live before the window */
+    bool launched; /* the host call that launched the work or the wait is known */
+    bool prior;    /* FREE: the block was live before the recording */
     bool dropped;
     /* FREE: at first the index of the item that allocates the block, later the block's number in the trace */
     uint32_t block;
@@ -65,9 +64,9 @@ struct profile_item {
 struct profile;
 
 struct profile_options {
-    const char *format;    /* the word at the beginning of #src: "kineto", "nsys", "ascend-db" */
+    const char *format;    /* first word of the trace's #src line: "kineto", "nsys", "ascend-db" */
     bool addresses;        /* keys of blocks are addresses */
-    bool lone_frees;       /* the file has frees of blocks from before its window */
+    bool lone_frees;       /* the file has frees of blocks from before the recording */
     const char *no_memory; /* the reason and the remedy if the file has no memory records */
 };
 
@@ -75,7 +74,7 @@ struct profile_options {
 bool profile_start(struct profile **out, const char *path, const struct profile_options *options,
                    const struct trace_limits *limits, struct trace_error *error);
 
-/* Turn texts and large numbers of a file into small numbers. An empty name becomes WEIR_TRACE_NONE. */
+/* Give a name, a thread or a stream of the file a small number. An empty name gets WEIR_TRACE_NONE. */
 bool profile_name(struct profile *profile, const char *text, size_t length, uint32_t *name);
 bool profile_thread(struct profile *profile, uint64_t key, uint32_t *thread);
 /* Stream numbers are below 2^52. */
@@ -84,13 +83,13 @@ bool profile_stream(struct profile *profile, uint32_t device, uint64_t number, u
  * PROFILE_MAX_SPACES pairs. */
 bool profile_space(struct profile *profile, uint64_t process, uint32_t device, uint32_t *space);
 
-/* Adds a record. Of the members from `order` on the caller sets the kind only. */
+/* Adds a record. Of `order` and the members below it the caller sets only `kind`. */
 bool profile_add(struct profile *profile, struct profile_item item);
 
 /* Adds a host call that launches work, waits or allocates. `name` is the tag of the memory that the call allocates, if
  * that memory has no tag of its own; or WEIR_TRACE_NONE. */
 bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread, uint32_t name);
-/* True if the host call is known already. */
+/* True if profile_launch has added a host call with this correlation number. */
 bool profile_has_launch(const struct profile *profile, uint64_t correlation);
 /* Adds a range of a host thread. The name of the range becomes the tag of the thread's allocations during the range. */
 bool profile_range(struct profile *profile, uint32_t thread, int64_t start_ns, int64_t end_ns, uint32_t name);

@@ -15,9 +15,9 @@
 struct rmm_log {
     struct csv_import *import;
     size_t thread, time, action, pointer, size, stream;
-    uint64_t day;      /* nanoseconds of the days before */
+    uint64_t day;      /* start of the present day in ns; the log has times of day */
     uint64_t previous; /* time of day of the previous line */
-    uint64_t now;      /* never less than that of the line before */
+    uint64_t now;      /* time of the present line, never less than that of the line before */
     uint64_t failures;
     uint64_t nothing; /* calls with a null pointer */
 };

@@ -17,7 +17,7 @@ struct reader {
     struct sqlite_file *file;
     struct profile *profile;
     struct id_map names;
-    int64_t allocator; /* id of the text "PTA", the component of which the totals are read */
+    int64_t allocator; /* id of the text "PTA": totals are read from this component */
     uint32_t thread;
     uint64_t empty;
     int64_t first_time;

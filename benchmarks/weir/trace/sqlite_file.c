@@ -13,7 +13,7 @@
 #define STEPS_AT_ONCE 1000
 #define FREE_STEPS 1000000u
 #define STEPS_PER_BYTE 64u
-#define LEAST_ROW 4u /* least bytes of a row: rows of real tables have at least as many */
+#define LEAST_ROW 4u /* least bytes of a row in a table that a profiler writes */
 #define WRITE_VERSION 18u
 #define WAL_MODE 2u
 
@@ -21,9 +21,9 @@ struct sqlite_file {
     sqlite3 *db;
     const char *path;
     struct trace_error *error;
-    uint64_t steps; /* steps that are left, in units of STEPS_AT_ONCE */
+    uint64_t steps; /* steps that queries may still take, in units of STEPS_AT_ONCE */
     uint64_t rows;  /* rows that are left */
-    bool describes; /* a query of this file about a table runs */
+    bool describes; /* true while this file itself queries the description of a table */
 };
 
 /* --- opening --- */

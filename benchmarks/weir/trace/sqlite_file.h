@@ -32,8 +32,8 @@ struct sqlite_scan {
     uint64_t row;
 };
 
-/* Reads all rows of a table by `read_row`. The first `required` columns must exist; the rest is optional. A table that
- * is missing has no rows. */
+/* Calls `read_row` for each row of a table. The first `required` columns must exist; further columns are optional. A
+ * missing table has no rows. */
 bool sqlite_read_table(struct sqlite_file *file, const char *table, const char *const *columns, unsigned required,
                        bool (*read_row)(void *ctx, struct sqlite_scan *scan), void *ctx);
 
@@ -53,8 +53,8 @@ const char *sqlite_scan_text(struct sqlite_scan *scan, unsigned column, size_t *
 /* Fills in the error for the current row. Returns false. */
 bool sqlite_scan_refuse(const struct sqlite_scan *scan, weir_status status, unsigned column, const char *text);
 
-/* Reads a table of strings (id, value) into names of the profile. `names` maps an id to a name. *special gets the id of
- * the string `looked_for`, if that is not NULL. */
+/* Reads a table of strings (id, value) and makes names of the profile from them. `names` maps an id to a name. *special
+ * gets the id of the string `looked_for`, if that is not NULL. */
 bool sqlite_read_names(struct sqlite_file *file, const char *table, struct profile *profile, struct id_map *names,
                        const char *looked_for, int64_t *special);
 

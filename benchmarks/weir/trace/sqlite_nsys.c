@@ -45,7 +45,7 @@ static bool in_process(struct reader *reader, uint64_t global, uint64_t number, 
     return true;
 }
 
-/* Reads a process and a number that is unique in it. */
+/* Reads a process and a number that is unique within the process. */
 static bool read_number(struct reader *reader, struct sqlite_scan *scan, unsigned process, unsigned column,
                         uint64_t *out)
 {
@@ -282,7 +282,7 @@ enum { RECORD_DEVICE, RECORD_STREAM, RECORD_CORRELATION, RECORD_EVENT, RECORD_PR
 
 static const char *const record_columns[] = {"deviceId", "streamId", "correlationId", "eventId", "globalPid", NULL};
 
-/* Reads a record of an event. The record gets the time of its host call; a row without a host call is left out. */
+/* Reads one record of an event object. It gets the time of its host call; a row without a host call is left out. */
 static bool read_record(void *ctx, struct sqlite_scan *scan)
 {
     struct reader *reader = ctx;

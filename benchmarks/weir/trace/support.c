@@ -220,7 +220,7 @@ bool id_map_get(const struct id_map *map, uint64_t key, uint32_t *value)
 }
 
 /* Grows the array so that it holds `key`. The key must be below twice the number of keys so far plus a constant, so the
- * size of the array stays proportional to the input. Returns false if the key belongs into the hash table. */
+ * size of the array stays proportional to the input. Returns false if the key belongs in the hash table. */
 static bool reach_direct(struct id_map *map, uint64_t key)
 {
     if (key < map->direct_count) {

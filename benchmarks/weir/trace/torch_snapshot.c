@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_SIZE (UINT64_C(1) << 62) /* larger sizes, and addresses beyond 2^63, are invalid */
+#define MOST_SIZE (UINT64_C(1) << 62) /* sizes above this, and addresses above MOST_ADDRESS, are invalid */
 #define MOST_ADDRESS (UINT64_C(1) << 63)
 #define UNKNOWN_ACTIONS 8
 #define NO_POOL UINT64_MAX
@@ -65,7 +65,7 @@ struct range {
     uint64_t size;
     uint64_t stream;
     uint64_t pool;
-    /* requested size, if a free_completed put the block back on the walk backwards; 0 = `size` is exact */
+    /* requested size, if the backward pass restored the block from its free; 0 = `size` is exact */
     uint64_t requested;
     uint32_t tag; /* tag of a block; unused otherwise */
     bool gone;
@@ -97,14 +97,14 @@ struct device {
 
 struct anomalies {
     uint64_t malformed;     /* entries, segments or blocks that lack a required field */
-    uint64_t alloc;         /* backward pass: allocs of a block that is not live after the event */
-    uint64_t segment;       /* backward pass: new segments or mappings that do not exist after the event */
-    uint64_t twice;         /* backward pass: blocks or segments that exist already */
+    uint64_t alloc;         /* backward pass: allocations of blocks that are not live afterwards */
+    uint64_t segment;       /* backward pass: new segments or mappings that do not exist afterwards */
+    uint64_t twice;         /* backward pass: blocks or segments that would exist twice */
     uint64_t implied_frees; /* forward pass: allocs at the address of a live block */
     uint64_t lost_frees;    /* forward pass: frees of a block that is not live */
     uint64_t misplaced;     /* blocks that are live before the first event and overlap or lie outside all segments */
     uint64_t unknown;
-    uint64_t annotations; /* annotations without a name, a stage, a time or a device with events */
+    uint64_t annotations; /* annotations that lack a name, a stage, a time, or a device that has events */
 };
 
 struct importer {
@@ -120,17 +120,18 @@ struct importer {
     struct entry *entries; /* events of all devices */
     size_t entry_count;
     size_t entry_capacity;
-    bool has_map; /* the snapshot has segments; without them the walk backwards starts from an empty heap */
+    bool has_map; /* the snapshot has segments; without them the backward pass starts from an empty heap */
     bool has_time;
     bool has_annotations;
     bool expandable;
-    uint64_t pad_proof_0; /* live blocks of the final map with sizes that show that no bytes were added */
+    uint64_t pad_proof_0; /* number of live blocks in the snapshot with sizes that prove that no padding was added */
     uint64_t pad_proof_32;
 
     uint32_t stream_count;
     uint32_t pool_count;
     uint32_t block_count;
-    uint64_t *requested; /* requested sizes of the `p` events, by block index; 0 = the size is exact */
+    /* requested sizes of blocks from before the recording, by block index; 0 = the event's size is exact */
+    uint64_t *requested;
     size_t requested_capacity;
     uint32_t *block_stream; /* [block_count] */
     size_t block_stream_capacity;
@@ -241,7 +242,7 @@ static bool set_remove(struct range_set *set, uint64_t address)
     return true;
 }
 
-/* Drops the removed ranges and sorts the rest by address. */
+/* Drops the removed ranges and sorts the other ranges by address. */
 static void set_settle(struct range_set *set)
 {
     size_t kept = 0;
@@ -272,7 +273,7 @@ static void remove_piece(struct range_list *list, size_t position)
     memmove(list->items + position, list->items + position + 1, (list->count - position) * sizeof(*list->items));
 }
 
-/* Removes [address, address + size) from the pieces; *removed is the number of bytes that were mapped. */
+/* Removes [address, address + size) from the mapped ranges; *removed is the number of bytes that were mapped. */
 static bool unmap_range(struct range_list *list, uint64_t address, uint64_t size, uint64_t *removed)
 {
     uint64_t end = address + size;
@@ -309,8 +310,8 @@ static bool unmap_range(struct range_list *list, uint64_t address, uint64_t size
     return true;
 }
 
-/* Adds a range and merges it with the adjacent pieces of the same stream. *covered is the number of its bytes that were
- * mapped before. */
+/* Adds a mapped range and merges it with adjacent ranges of the same stream. *covered is the number of its bytes that
+ * were mapped before. */
 static bool map_range(struct range_list *list, struct range range, uint64_t *covered)
 {
     if (!unmap_range(list, range.address, range.size, covered)) {
@@ -344,7 +345,7 @@ static struct device *device_of(struct importer *importer, uint64_t number)
 static bool reach_device(struct importer *importer, uint64_t number)
 {
     if (number >= TRACE_MAX_DEVICES) {
-        return true; /* device_of returns NULL for so large a number, and the caller of device_of counts an anomaly */
+        return true; /* device_of returns NULL for so large a number; its caller then counts an anomaly */
     }
     if (number < importer->device_count) {
         return true;
@@ -360,8 +361,8 @@ static bool reach_device(struct importer *importer, uint64_t number)
     return true;
 }
 
-/* Counts a live block as evidence for or against 32 added bytes. A request is evidence only if its rounded size depends
- * on the addition; only live blocks have their requested size in the map. */
+/* Counts a live block as evidence for or against 32 bytes of padding. A request is evidence only if its rounded size
+ * depends on the padding; only live blocks have their requested size in the snapshot. */
 static void weigh_pad(struct importer *importer, uint64_t requested, uint64_t size)
 {
     if (requested == 0 || requested >= MOST_SIZE || round_up(requested, 512) == round_up(requested + 32, 512)) {
@@ -510,7 +511,7 @@ static const struct action_name *find_action(const struct pickle_value *name)
     return NULL;
 }
 
-/* Remembers the first few names for the note. */
+/* Counts an event with an action of unknown name, and keeps the first few such names for a note. */
 static void count_unknown(struct importer *importer, const struct pickle_value *name)
 {
     char shown[32];
@@ -641,7 +642,7 @@ static bool read_history(struct importer *importer, const struct pickle_value *h
 
 /* Reads {"stage": "START" or "END", "name", "device", "time_us"}. `first` is the time of the first event: annotations
  * before `first` are left out. A snapshot keeps as many annotations as events, so most annotations may be older than
- * the window. */
+ * the first event. */
 static bool read_annotation(struct importer *importer, const struct pickle_value *value, uint64_t first)
 {
     const struct pickle_value *name = pickle_get(value, "name");
@@ -671,7 +672,7 @@ static bool read_annotation(struct importer *importer, const struct pickle_value
 static bool read_annotations(struct importer *importer, const struct pickle_value *annotations)
 {
     uint64_t first = UINT64_MAX;
-    if (!importer->has_time) { /* without times of events, annotations have no place among them */
+    if (!importer->has_time) { /* annotations cannot be ordered among events that have no times */
         return true;
     }
     for (size_t i = 0; i < importer->entry_count; i++) {
@@ -689,8 +690,8 @@ static bool read_annotations(struct importer *importer, const struct pickle_valu
 
 /* --- one order of all events --- */
 
-/* Orders entries by key. At the time of an event, the begin of a mark sorts before the event and the end of a mark
- * behind it, because its position is larger. */
+/* Orders entries by key, which is a time. Among entries of equal time the begin of a mark comes first; the end of a
+ * mark comes last, because its position is larger. */
 static int by_key(const void *a, const void *b)
 {
     const struct entry *left = a;
@@ -760,7 +761,7 @@ static bool step_back(struct importer *importer, const struct entry *entry)
     }
 }
 
-/* Counts the blocks of the heap before the first event that do not lie in one segment, or that overlap the previous
+/* Counts the blocks that were live before the first event and do not lie in one segment, or overlap the previous
  * block. */
 static void check_placement(struct importer *importer, const struct device *device)
 {
@@ -856,7 +857,7 @@ static bool add_segment(struct importer *importer, weir_trace_kind kind, char mo
     return stream_of(importer, device, stream, &event.stream) && add_event(importer, &event, TRACE_NO_INDEX);
 }
 
-/* Makes a new block index for a block that is live at the address. */
+/* Gives a block that begins to live at the address a new index. */
 static bool begin_block(struct importer *importer, uint32_t device, uint64_t address, uint32_t stream, uint32_t *block)
 {
     uint32_t *streams =
@@ -938,7 +939,7 @@ static bool add_free(struct importer *importer, uint32_t device, uint64_t time_n
     return builder_event(&importer->builder, &event, block, TRACE_NO_INDEX, false);
 }
 
-/* Adds a free that the record lacks, if the entry allocates the address of a block that is still live. */
+/* Adds a free that the recording lacks, if the entry allocates the address of a block that is still live. */
 static bool free_before(struct importer *importer, const struct entry *entry, uint64_t time_ns)
 {
     uint32_t block;
@@ -1044,8 +1045,8 @@ static bool walk_forward(struct importer *importer)
 
 /* --- bytes added before rounding --- */
 
-/* Decides pad_bytes. A live block of the final map that is too small for 32 added bytes proves that no bytes were
- * added; adjacent blocks can prove it as well. Without such a proof, evidence of the addition decides. */
+/* Decides pad_bytes. A live block of the snapshot that is too small for 32 bytes of padding proves that none were
+ * added; adjacent blocks can prove it as well. Without such a proof, evidence of the padding decides. */
 static bool settle_pad(struct importer *importer)
 {
     struct trace *trace = importer->builder.trace;
@@ -1059,8 +1060,8 @@ static bool settle_pad(struct importer *importer)
     return true;
 }
 
-/* Adds the padding to blocks that are live before the first event and that the window frees: for these blocks the
- * record has only the requested size. */
+/* Adds the padding to blocks that are live before the first event and are freed later: the recording has only their
+ * requested size. */
 static void apply_pad(struct importer *importer)
 {
     struct trace *trace = importer->builder.trace;

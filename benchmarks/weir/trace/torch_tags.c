@@ -14,7 +14,8 @@
 #define NO_FRAME UINT32_MAX
 #define NO_STACK UINT32_MAX
 #define LABEL_BYTES 256
-#define MOST_STACK_BYTES ((size_t)64 << 20) /* limit for all stacks together; later stacks are left out */
+/* limit for the stacks of all tags together; stacks beyond it are left out */
+#define MOST_STACK_BYTES ((size_t)64 << 20)
 
 enum frame_kind { FRAME_NATIVE, FRAME_TORCH, FRAME_USER };
 
@@ -109,8 +110,7 @@ static size_t describe_frame(const struct pickle_value *frame, bool whole, char 
     return whole && place ? strlen(file) + strlen(number) + 1 : 0;
 }
 
-/* Returns the number of a frame and stores it, plus 1, in the frame's mark: many stacks share a frame. Frames of the
- * same text have the same number. */
+/* Finds the number of a frame; frames of equal text share a number. value->mark caches the number plus 1. */
 static bool number_of_frame(struct torch_tags *tags, struct pickle_value *value, uint32_t *number)
 {
     if (value->mark != 0) {
@@ -188,7 +188,7 @@ static bool name_operator(const char *frame, const char *prefix, char *out, size
     return true;
 }
 
-/* Keeps the whole name of the function, without arguments. */
+/* Writes the whole name of the function, without its arguments. */
 static bool name_function(const char *frame, const char *prefix, char *out, size_t size)
 {
     if (!begins(frame, prefix) || only_allocates(frame + strlen(prefix))) {
@@ -240,7 +240,7 @@ static const struct rule {
     {name_any, ""},
 };
 
-/* The frames of an allocation: the kept ones, and the frame that gives the tag. */
+/* The frames of an allocation that are kept, and behind them the frame that gives the tag. */
 struct stack_key {
     uint32_t frames[TRACE_STACK_FRAMES + 1]; /* the last one is the frame of the tag */
     uint32_t count;
@@ -290,7 +290,7 @@ static bool gather_frames(struct torch_tags *tags, const struct pickle_value *fr
     return true;
 }
 
-/* Gives the tag its stack, as long as all stacks together stay below a limit. */
+/* Copies the stack of a tag into the trace, as long as all stacks together stay below a limit. */
 static bool keep_stack(struct torch_tags *tags, const struct stack_key *key, uint32_t tag)
 {
     char text[TRACE_STACK_FRAMES * (TRACE_FRAME_BYTES + 1)];
@@ -311,7 +311,7 @@ static bool keep_stack(struct torch_tags *tags, const struct stack_key *key, uin
     return builder_stack(tags->builder, tag, text, size);
 }
 
-/* Writes the text of the tag of a stack without labels; "" if no frame gives one. */
+/* Writes a tag's text without labels, from the frames of a stack; "" if no frame gives a text. */
 static void describe_stack(const struct torch_tags *tags, const struct stack_key *key, char *text, size_t size)
 {
     const uint32_t chosen = key->frames[key->count - 1];
@@ -350,8 +350,8 @@ static bool add_stack(struct torch_tags *tags, const struct stack_key *key, uint
     return true;
 }
 
-/* Returns the number of the stack of a list of frames and stores it, plus 1, in the list's mark, since events may share
- * the list. Equal lists have the same number; NO_STACK: there is no list. */
+/* Finds the number of the stack that a list of frames describes; equal lists share a number; NO_STACK: there is no
+ * list. The list's mark caches the number plus 1, because events may share the list. */
 static bool number_of_stack(struct torch_tags *tags, struct pickle_value *frames, uint32_t *number)
 {
     *number = NO_STACK;
@@ -437,8 +437,8 @@ static bool add_tag(struct torch_tags *tags, uint64_t hash, struct torch_tag tag
     return true;
 }
 
-/* The frames of an event or a block. The blocks of old snapshots have the frames in the first entry of their history,
- * which is the latest one. */
+/* Returns the frames of an event or a block. Old snapshots have them in the first (latest) entry of a block's
+ * history. */
 static struct pickle_value *frames_of(const struct pickle_value *event)
 {
     struct pickle_value *frames = pickle_get(event, "frames");

@@ -76,7 +76,7 @@ static bool has_mark(const struct archive *archive, uint64_t offset, uint64_t si
 
 /* --- the directory --- */
 
-/* Replaces the numbers of the end record by those of the zip64 end record. */
+/* Replaces the numbers read from the zip's end record by those of its zip64 end record. */
 static bool read_end64(struct archive *archive, uint64_t end)
 {
     const unsigned char *bytes = archive->source->bytes;
@@ -94,7 +94,7 @@ static bool read_end64(struct archive *archive, uint64_t end)
     return true;
 }
 
-/* Finds the end record, behind which only a comment may stand. */
+/* Finds the end record of the zip file, behind which only a comment may stand. */
 static bool read_end(struct archive *archive)
 {
     const struct trace_source *source = archive->source;
@@ -120,7 +120,7 @@ static bool read_end(struct archive *archive)
     return true;
 }
 
-/* Takes 8 bytes of the zip64 field for a number that does not fit its 32 bits. */
+/* If a number does not fit its 32 bits, which are then all ones, takes its 8 bytes from the zip64 field. */
 static bool widen(uint64_t *number, const unsigned char **field, const unsigned char *end)
 {
     if (*number != UINT32_MAX) {
@@ -153,7 +153,7 @@ static bool read_extra(struct entry *entry, const unsigned char *extra, size_t l
     return true;
 }
 
-/* Reads the directory entry at *at and moves *at behind it. */
+/* Reads the directory entry at *at and moves *at past the entry. */
 static bool read_entry(const struct archive *archive, uint64_t *at, struct entry *entry)
 {
     const uint64_t end = archive->offset + archive->size;
@@ -273,7 +273,7 @@ static uint32_t checksum(const unsigned char *bytes, uint64_t size)
     return (uint32_t)sum;
 }
 
-/* Sets *pickle to the bytes of the entry. The caller frees *memory, which is NULL for a stored entry. */
+/* Sets *pickle to the bytes of the zip entry. The caller frees *memory, which is NULL for a stored entry. */
 static bool unpack_entry(const struct archive *archive, const struct entry *entry, struct trace_source *pickle,
                          unsigned char **memory)
 {

@@ -53,11 +53,11 @@ struct trace_event {
     uint32_t old_index; /* REALLOC: the old block; else TRACE_NO_INDEX */
 };
 
-/* The part of a file that a trace has (trace_filtered). */
+/* The part of a file that trace_filtered has put into the trace. */
 struct trace_part {
     uint64_t first; /* number of the first event of the window */
     uint64_t last;
-    const uint32_t *streams; /* numbers in the file of the streams that were chosen */
+    const uint32_t *streams; /* chosen streams, by their numbers in the file */
     size_t stream_count;     /* 0 = all */
     const char *text;        /* "events 10 to 20 of 974, blocks of stream 3" */
 };
@@ -97,7 +97,7 @@ struct trace {
     /* Messages number the events of the file. In a trace from trace_of_device or trace_filtered, numbers[i] is the
      * number of event i in the file; else NULL, and i is the number. */
     uint64_t *numbers;
-    uint64_t file_event_count; /* events of the file; event_count if `numbers` is NULL */
+    uint64_t file_event_count; /* number of events in the file; equals event_count if `numbers` is NULL */
 
     const struct trace_part *part; /* NULL if the trace is a whole file or all events of one device of it */
     bool one_of_several;           /* trace_of_device made this trace from a file that uses several devices */
@@ -108,10 +108,10 @@ struct trace {
     const char **notes; /* texts of #note, in order */
     size_t note_count;
 
-    bool has_addresses;       /* the trace has p or a lines, and each of them has an address */
+    bool has_addresses;       /* the trace has blocks (p and a lines), and all of them have addresses */
     bool has_segments;        /* the trace has an s line */
-    bool expandable;          /* the trace has a z line, or its snapshot sets is_expandable */
-    bool streams_mix_devices; /* lines name two devices for one stream; stream_device has the first */
+    bool expandable;          /* the recorded allocator used mappings (z lines), or the snapshot sets is_expandable */
+    bool streams_mix_devices; /* the file names two devices for one stream; stream_device has the first */
 
     int pad_bytes; /* bytes the recorded allocator added before it rounded to 512: 0 (PyTorch), 32 (torch_npu), or
                       TRACE_PAD_UNKNOWN if no two neighbouring blocks show it */
@@ -143,14 +143,14 @@ enum trace_format {
     TRACE_FORMAT_GZIP,
     TRACE_FORMAT_WTR,
     TRACE_FORMAT_PICKLE,
-    TRACE_FORMAT_CSV,    /* a line of column names, which decide the reader */
+    TRACE_FORMAT_CSV,    /* CSV: the column names in the first line decide which reader is used */
     TRACE_FORMAT_JSON,   /* a profile of torch.profiler */
     TRACE_FORMAT_ZIP,    /* torch.save of a snapshot */
     TRACE_FORMAT_SQLITE, /* a profile of nsys or torch_npu */
     TRACE_FORMAT_ZSTD,   /* recognised only to be refused by name */
 };
 
-/* Returns the format that the first bytes show. */
+/* Returns the file format that the first bytes show. */
 enum trace_format trace_detect(const void *bytes, size_t size);
 
 /* Reads the file `path` ("-" is standard input). `limits` may be NULL. On WEIR_OK the caller owns *out and frees it
@@ -165,7 +165,7 @@ weir_status trace_read(const char *path, const struct trace_limits *limits, stru
 weir_status trace_read_memory(const char *name, const void *bytes, size_t size, const struct trace_limits *limits,
                               struct trace **out, struct trace_error *error);
 
-/* Returns the number of event `index` in the file. */
+/* Returns the number that trace->events[index] has in the file. */
 static inline uint64_t trace_event_number(const struct trace *trace, size_t index)
 {
     return trace->numbers != NULL ? trace->numbers[index] : index;
@@ -174,8 +174,8 @@ static inline uint64_t trace_event_number(const struct trace *trace, size_t inde
 /* Returns the number of elements that begin with a uint64_t address at or below `address`, in an array sorted by it. */
 size_t trace_up_to(const void *array, size_t count, size_t element, uint64_t address);
 
-/* Returns the number of events up to the last `p` line. These events describe the memory and the blocks before the
- * window. */
+/* Returns the number of events up to the last `p` line (a block that is older than the trace). These events
+ * describe the state before the trace. */
 size_t trace_start_events(const struct trace *trace);
 
 /* Returns the device of the event's stream, else the one that the event names; TRACE_NO_INDEX for an event without
@@ -211,9 +211,9 @@ weir_status trace_of_device(const struct trace *trace, uint32_t device, struct t
 /* True if the trace has counters only, so that there is nothing to replay. */
 bool trace_only_counts(const struct trace *trace);
 
-/* An end of a window. A window has the events from `from` to `to`, both included. */
+/* The ends of a window, `from` and `to`, belong to the window. */
 enum trace_bound_kind {
-    TRACE_BOUND_NONE,  /* the beginning or the end of the trace */
+    TRACE_BOUND_NONE,  /* no bound: the beginning or the end of the trace */
     TRACE_BOUND_EVENT, /* the number of an event */
     TRACE_BOUND_TIME,  /* nanoseconds, as in the trace */
 };
@@ -227,7 +227,7 @@ struct trace_bound {
 struct trace_filter {
     struct trace_bound from;
     struct trace_bound to;
-    const uint32_t *streams; /* only blocks that begin on these streams */
+    const uint32_t *streams; /* keep only blocks allocated on these streams */
     size_t stream_count;     /* 0 = all */
 };
 
@@ -255,7 +255,7 @@ void trace_free(struct trace *trace);
  * old file. */
 weir_status trace_write(const struct trace *trace, const char *path, struct trace_error *error);
 
-/* Writes the bytes of the file `from`, the text of a trace, to `path` like trace_write. */
+/* Like trace_write, but writes the bytes of the file `from`, which contains the text of a trace. */
 weir_status trace_pack(const char *from, const char *path, struct trace_error *error);
 /* True if trace_write compresses a file of this name. */
 bool trace_packs(const char *path);

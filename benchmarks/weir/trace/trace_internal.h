@@ -86,7 +86,7 @@ struct id_map {
 };
 
 bool id_map_get(const struct id_map *map, uint64_t key, uint32_t *value);
-bool id_map_put(struct id_map *map, uint64_t key, uint32_t value); /* false: no memory. value < UINT32_MAX */
+bool id_map_put(struct id_map *map, uint64_t key, uint32_t value); /* value < UINT32_MAX; false without memory */
 void id_map_remove(struct id_map *map, uint64_t key);
 void id_map_free(struct id_map *map);
 
@@ -101,7 +101,7 @@ void *grow_array(void *array, size_t count, size_t *capacity, size_t element);
 
 /* --- the builder --- */
 
-/* Returns an event of this kind; all further members say "none". */
+/* Returns an event of this kind that has no stream, no tag and no pool. */
 static inline weir_trace_event blank_event(weir_trace_kind kind)
 {
     return (weir_trace_event){.kind = kind, .stream = WEIR_TRACE_NONE, .tag = WEIR_TRACE_NONE, .pool = WEIR_TRACE_NONE};
@@ -138,7 +138,7 @@ bool builder_tag(struct trace_builder *builder, const char *text, size_t length,
 #define TRACE_STACK_FRAMES 64u
 #define TRACE_FRAME_BYTES 512u
 
-/* Gives the tag a copy of the stack: clean frames, a newline between two. */
+/* Copies the call stack of a tag into the trace: clean frames, a newline between two. */
 bool builder_stack(struct trace_builder *builder, uint32_t tag, const char *text, size_t length);
 bool builder_note(struct trace_builder *builder, const char *text, size_t length);
 bool builder_note_format(struct trace_builder *builder, const char *format, ...) TRACE_PRINTF(2, 3);

@@ -31,8 +31,7 @@ struct buffer {
 static bool grow_buffer(struct buffer *buffer)
 {
     size_t larger = buffer->capacity + buffer->capacity / 2 + 4096;
-    /* The buffer may hold one byte more than the limit, so that the reader can tell input of exactly the limit from
-     * longer input. */
+    /* The buffer may hold one byte more than the limit, to tell input of exactly the limit from longer input. */
     if ((uint64_t)larger > buffer->limit && buffer->limit < SIZE_MAX - 1) {
         larger = (size_t)buffer->limit + 1;
     }
@@ -220,7 +219,7 @@ static bool say_xz(struct trace_error *error, const struct trace_source *packed,
     }
 }
 
-/* Decodes one stream that begins at *taken, and sets *taken to its end. */
+/* Decodes one xz stream that begins at *taken, and sets *taken to its end. */
 static bool decode_stream(const struct trace_source *packed, size_t *taken, struct buffer *out,
                           struct trace_error *error)
 {

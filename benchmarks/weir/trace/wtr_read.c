@@ -44,7 +44,7 @@ struct reader {
     uint32_t object_count;
     struct id_map tag_index; /* N of @N -> index */
 
-    /* The stack that the reader collects from lines. If it has frames, it belongs to the tag stack_tag. */
+    /* Stack collected so far from `#stack` lines. If it has frames, it belongs to the tag stack_tag. */
     char *stack;
     size_t stack_size;
     uint32_t stack_tag;
@@ -91,7 +91,7 @@ static bool fail_missing(struct reader *reader, const char *name)
                 name_of(reader, name, reader->field + 1), syntax_of(*reader->line));
 }
 
-/* Reports an error in the field that begins behind `at`, and counts the field as taken. */
+/* Reports an error in the field behind the blank at reader->at, and counts the field as read. */
 static bool fail_field(struct reader *reader, const char *name, const char *expected)
 {
     const char *start = reader->at + 1;
@@ -124,7 +124,7 @@ static enum number_result scan_number(const char **at, const char *end, uint64_t
     uint64_t value = 0;
     while (c < end && (unsigned char)(*c - '0') < 10) {
         uint64_t digit = (uint64_t)(*c - '0');
-        /* Eighteen digits cannot overflow; the check is for further digits. */
+        /* Eighteen digits always fit 64 bits; further digits are checked. */
         if (c - first >= 18 && (value > UINT64_MAX / 10 || value * 10 > UINT64_MAX - digit)) {
             return NUMBER_TOO_LARGE;
         }
@@ -185,7 +185,7 @@ static bool take_number(struct reader *reader, const char *name, uint64_t *out)
     return true;
 }
 
-/* Takes a small number: a stream, a thread, a device or a pool. */
+/* Reads a small number: a stream, a thread, a device or a pool. */
 static bool take_small(struct reader *reader, const char *name, uint32_t limit, uint32_t *out)
 {
     uint64_t number = 0;
@@ -221,7 +221,7 @@ static bool take_address(struct reader *reader, uint64_t *out)
     return true;
 }
 
-/* Takes a field of one character, which must be in `allowed`. */
+/* Reads a field of one character, which must be in `allowed`. */
 static bool take_letter(struct reader *reader, const char *allowed, const char *expected, char *out)
 {
     if (at_end(reader)) {
@@ -260,7 +260,7 @@ static bool take_request(struct reader *reader, uint64_t *out)
     return true;
 }
 
-/* Takes the size of existing memory at `address`; an address of 0 means unknown. */
+/* Reads the size of memory that is held already at `address`; an address of 0 means unknown. */
 static bool take_bytes(struct reader *reader, uint64_t address, uint64_t *out)
 {
     if (!take_number(reader, NULL, out)) {
@@ -334,8 +334,8 @@ static void end_block(struct reader *reader, uint32_t index)
     reader->lives[index].died_line = short_line(reader);
 }
 
-/* Finds the index of an event object, or makes a new one. A wait may stand before the first record of its event in the
- * trace; such a wait is for work from before the window. */
+/* Finds or makes the index of an event object. A wait may stand before the first record of its event in the trace; it
+ * waits for work from before the trace. */
 static bool find_object(struct reader *reader, uint64_t id, uint32_t *index)
 {
     if (id_map_get(&reader->object_index, id, index)) {
@@ -447,8 +447,8 @@ static const struct option *find_option(const char *start, size_t length, const 
     return NULL;
 }
 
-/* Takes all remaining fields: options with a letter in `allowed`, in any order, each at most once. *taken is the
- * set of options found, a bit for each row of the table. */
+/* Takes all remaining fields: options with a letter in `allowed`, in any order, each at most once. *taken gets a bit
+ * for each option found, by its row in the table of options. */
 static bool take_options(struct reader *reader, const char *allowed, weir_trace_event *event, unsigned *taken)
 {
     while (!at_end(reader)) {
@@ -480,7 +480,7 @@ static bool take_options(struct reader *reader, const char *allowed, weir_trace_
 
 /* --- events --- */
 
-/* One line on its way into the trace. */
+/* An event line while it is read. */
 struct event_line {
     weir_trace_event event;
     uint32_t index; /* index of the block or of the event object */
@@ -514,7 +514,7 @@ static bool take_object(struct reader *reader, struct event_line *line)
     return take_number(reader, NULL, &line->event.id) && find_object(reader, line->event.id, &line->index);
 }
 
-/* Takes the object of a host wait: *, a stream, or e and an event. */
+/* Reads the object of a host wait: * (all work), a stream, or e and an event. */
 static bool take_awaited(struct reader *reader, struct event_line *line)
 {
     static const char expected[] = "*, a stream, or e and an event";
@@ -557,7 +557,7 @@ static bool is_left_out(const struct reader *reader)
            (left > 2 && reader->at[1] == 'd' && reader->at[2] == '=');
 }
 
-/* Takes the field that `letter` stands for in trace_fields.h. Options with a key are taken elsewhere. */
+/* Reads the field that `letter` means in trace_fields.h. Options, which have a key, are read elsewhere. */
 static bool take_field(struct reader *reader, char letter, struct event_line *line)
 {
     weir_trace_event *event = &line->event;
@@ -703,8 +703,7 @@ static bool read_clock(struct reader *reader)
     return true;
 }
 
-/* Reads one `key=value` of a #dev line at `start`; *next points behind it. Words without one of the three keys are
- * ignored. */
+/* Reads one `key=value` of a #dev line at `start`; *next points behind it. Words with another key are ignored. */
 static bool read_device_word(struct reader *reader, struct trace_device *device, const char *start, const char **next)
 {
     const char *stop = memchr(start, ' ', (size_t)(reader->end - start));
@@ -739,7 +738,7 @@ static bool read_device_word(struct reader *reader, struct trace_device *device,
     return device->name != NULL || no_memory(reader);
 }
 
-/* #dev D [cap=B] [gran=B] [name="..."] */
+/* Reads #dev D [cap=B] [gran=B] [name="..."]. */
 static bool read_device(struct reader *reader)
 {
     uint32_t number = 0;
@@ -765,7 +764,6 @@ static bool read_device(struct reader *reader)
     return true;
 }
 
-/* Stores the stack that was read. */
 static bool end_stack(struct reader *reader)
 {
     const bool done = reader->stack_frames == 0 ||

@@ -17,7 +17,7 @@
 #include <zlib.h>
 
 #define OUT_BUFFER ((size_t)1 << 16)
-#define XZ_PRESET 0 /* chosen by the measurement in benchmarks/weir/trace/README.md */
+#define XZ_PRESET 0 /* preset of xz, chosen by the measurement in benchmarks/weir/trace/README.md */
 #define GZIP_MODE "wb6"
 
 enum packing { PACK_PLAIN, PACK_GZIP, PACK_XZ, PACK_MEMORY };
@@ -223,7 +223,7 @@ static void put_event(struct writer *writer, const weir_trace_event *event)
     }
 }
 
-/* Writes a comment line for each frame. */
+/* Writes a `#stack` line for each frame. */
 static void put_stack(struct writer *writer, uint32_t tag, const char *stack)
 {
     while (*stack != '\0') {
