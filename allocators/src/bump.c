@@ -44,15 +44,15 @@
 #define LEAST_HOLE (UINT64_C(64) << 10)
 
 enum {
-    hole_share = 8, /* a hole of at least this fraction of the smallest chunk is also a place (see above) */
-    own_chunk = 4,  /* a hole of at least this fraction of the smallest chunk also serves requests (see above) */
+    hole_share = 8, /* a free range of at least this fraction of the smallest chunk serves requests */
+    own_chunk = 4,  /* a request of at least this fraction of a chunk gets a chunk of its own */
 };
 
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
 
 struct arena {
-    struct ranges ranges;   /* must be the first member: most functions of the table take the state as struct ranges */
-    struct range **current; /* record of each lane's current piece, or NULL */
+    struct ranges ranges;   /* must be the first member: most of the strategy's functions take a struct ranges */
+    struct range **current; /* for each lane, the record of its bump range, or NULL */
     size_t lane_count;
     uint64_t least_place;
     uint64_t fixed_chunk; /* 0: chunks grow with the pool */
@@ -151,9 +151,9 @@ static bool serves(const struct range *range, weir_tick limit, uint64_t bytes, u
            range->record.size - bytes >= range_padding(range, align);
 }
 
-/* Returns the gathered range if gather was the last call. Else returns the lane's current piece if it holds the
- * request. Else returns the lane's smallest place that holds the request, so that wholly free chunks stay free as long
- * as possible. */
+/* Returns the gathered range if gather was the last call, else the bump range of the lane if it holds the request. Else
+ * returns the smallest hole or empty chunk that holds the request, so that empty chunks stay empty as long as
+ * possible. */
 static struct range *find(struct arena *arena, weir_lane lane, weir_tick limit, uint64_t bytes, uint64_t align)
 {
     WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
@@ -181,8 +181,8 @@ static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uin
     }
     WEIR_ASSERT(block->record.size >= bytes);
     weir__ranges_hand_out(&arena->ranges, block, out);
-    /* The free end above the block becomes the lane's current piece, unless the current piece lies elsewhere and is
-     * larger. */
+    /* The free end above the block becomes the bump range of the lane (`current`), unless `current` lies elsewhere and
+     * is larger. */
     const struct range *current = current_of(arena, lane);
     struct range *above = block->next;
     if (is_free_in(above, lane) && (current == NULL || current == range || above->record.size > current->record.size)) {
@@ -191,8 +191,8 @@ static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uin
     return WEIR_OK;
 }
 
-/* Frees a block. If the current piece lies beside the block, the two merge and become the new current piece: this
- * lowers the bump pointer. A chunk with all its memory free is one piece again, with the latest of its ticks. */
+/* Frees a block. If the lane's bump range (`current`) lies beside it, the two merge, which lowers the bump pointer. If
+ * all blocks of a chunk are free in one lane, the chunk is one range again, with the latest of their ticks. */
 static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
 {
     struct arena *arena = state;

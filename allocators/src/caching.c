@@ -31,7 +31,7 @@
 #define DEFAULT_LARGE_REGION (20 * MIB)
 
 struct caching {
-    struct ranges ranges; /* must be the first member: most functions of the table take the state as struct ranges */
+    struct ranges ranges; /* must be the first member: most of the strategy's functions take a struct ranges */
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
 };

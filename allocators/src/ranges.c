@@ -10,9 +10,9 @@ enum {
     first_chunk_ranges = 63,
     largest_chunk_ranges = 32767, /* 2 MiB */
     chunk_growth = 8,
-    looks = 4,            /* ranges of one bin that a search compares */
-    regions_of_step = 12, /* a pool grows by this fraction of the reserved bytes */
-    tight_share = 16,     /* a fit is tight if it leaves at most this fraction of the request */
+    looks = 4,            /* a search compares at most this many ranges of a bin */
+    regions_of_step = 12, /* a new region has about this fraction of the reserved bytes */
+    tight_share = 16,     /* a best fit is tight if it exceeds the request by at most this fraction */
 };
 
 /* --- records --- */
@@ -51,7 +51,7 @@ static bool grow_records(struct ranges *ranges)
     return true;
 }
 
-/* Returns the next record that was never used. So the pages of a chunk become resident only as its records are used. */
+/* Takes the records of a chunk in address order, so that the chunk's pages become resident only as they are needed. */
 static __attribute__((noinline)) struct range *begin_record(struct ranges *ranges)
 {
     if ((ranges->chunks == NULL || ranges->chunks->begun == ranges->chunks->count) && !grow_records(ranges)) {
@@ -93,7 +93,6 @@ static bool reserve_records(struct ranges *ranges, size_t wanted)
     return true;
 }
 
-/* Makes sure that the next new record needs no host memory. Returns false if there is no host memory. */
 static inline bool reserve_record(struct ranges *ranges)
 {
     return __builtin_expect(ranges->unused != NULL, 1) || reserve_records(ranges, 1);
@@ -117,7 +116,6 @@ static inline struct range_bins *bins_of_lane(const struct ranges *ranges, weir_
     return ranges->bins[range_free_state(lane, kind)];
 }
 
-/* Returns the first range of a bin; NULL if the bin is empty. */
 static inline struct range *first_in_bin(const struct range_bins *bins, unsigned bin)
 {
     return bins->heads[bin] != &bins->end ? bins->heads[bin] : NULL;
@@ -145,11 +143,10 @@ static inline void bins_unlink(struct range *range, struct range_bins *bins, uns
     void **link = range->record.as.free.prev;
     *link = next;
     next->record.as.free.prev = link;
-    /* No branch: which bins are empty is not predictable. */
+    /* Without a branch: the processor cannot predict which bins are empty. */
     bins->held[bin / 64] ^= (uint64_t)(bins->heads[bin] == &bins->end) << bin % 64;
 }
 
-/* Inserts a range, with its state and tick set, into bin `bin` (that of its size) of `bins` (those of its state). */
 static inline void bins_insert_at(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin)
 {
     WEIR_ASSERT(bins != NULL && bins == ranges->bins[range->record.state]);
@@ -187,7 +184,6 @@ static inline void bins_remove(struct ranges *ranges, struct range *range)
     bins_remove_at(ranges, range, ranges->bins[range->record.state], range_bin_of(range->record.size));
 }
 
-/* Moves a range of a new size to the bin of that size in its set. */
 static inline void bins_move(struct range *range, struct range_bins *bins, unsigned from, unsigned to)
 {
     bins_unlink(range, bins, from);
@@ -217,9 +213,9 @@ static inline bool fits(const struct range *range, uint64_t size, uint64_t align
     return range->record.as.free.tick <= limit && range->record.size >= size && range->record.size - size >= padding;
 }
 
-/* Returns the smallest fitting range among the first `most` ranges of a bin, the last freed first. If `plain`, only the
- * size counts. Which range is best is not predictable, so a single comparison also excludes ranges that are too small:
- * the unsigned difference of the sizes is then huge. */
+/* Returns the smallest fitting range among the first `most` ranges of a bin's list. If `plain`, only the size must fit.
+ * Whether a range is too small or worse than `best` is not predictable, so one comparison excludes both: for a range
+ * that is too small the unsigned difference of the sizes is huge. */
 static inline struct range *best_of(const struct range_bins *bins, unsigned bin, size_t most, uint64_t size,
                                     uint64_t align, weir_tick limit, bool plain)
 {
@@ -251,8 +247,8 @@ static inline struct range *search(const struct range_bins *bins, unsigned *at, 
     return NULL;
 }
 
-/* Continues a search after the first probes. Reads all ranges of a bin before it refuses, except under a tick limit:
- * then gather does the complete search. */
+/* Continues where find stopped, with more ranges of each bin. Before a refusal it reads every range, except under a
+ * tick limit: then gather does the complete search. */
 static __attribute__((noinline)) struct range *find_harder(const struct range_bins *bins, unsigned *at, uint64_t bytes,
                                                            uint64_t align, weir_tick limit, bool plain)
 {
@@ -260,7 +256,7 @@ static __attribute__((noinline)) struct range *find_harder(const struct range_bi
     return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, at, SIZE_MAX, bytes, align, limit, false);
 }
 
-/* Finds a range in the bins from number *at on, and stores the number of its bin in *at. */
+/* Searches the bins from number *at up. Returns a range and stores the number of its bin in *at. */
 static inline struct range *find(const struct range_bins *bins, unsigned *at, uint64_t bytes, uint64_t align,
                                  weir_tick limit)
 {
@@ -290,9 +286,9 @@ static inline bool is_apart(const struct range *range, uint64_t bytes)
     return !range_spans_region(range) && range->prev->record.size <= bytes && range->next->record.size <= bytes;
 }
 
-/* Chooses the range for a large request. Its best fit, `best`, is the rest of a larger block's region. If `best` is not
- * tight, looks at the next few ranges within two doublings, and returns the first that fits and for which is_apart
- * holds. Otherwise returns `best`. */
+/* Serves a large request if its best fit, `best`, is the rest of a larger block's region. Returns `best` if it is
+ * tight. Otherwise returns the first fitting range for which is_apart holds among the next few ranges, up to about four
+ * times as large; if there is none, `best`. */
 static inline struct range *find_apart(const struct range_bins *bins, struct range *best, uint64_t bytes,
                                        uint64_t align, weir_tick limit)
 {
@@ -381,7 +377,6 @@ static bool reserve_lanes(struct ranges *ranges, size_t count)
     return true;
 }
 
-/* Returns an empty set of bins; NULL if there is no host memory. */
 static struct range_bins *new_bins(void)
 {
     struct range_bins *bins = calloc(1, sizeof(*bins));
@@ -435,7 +430,7 @@ static inline void leave_idle(struct range *border)
 
 /* --- joining and cutting --- */
 
-/* Removes the upper neighbour from the ring. */
+/* Removes the upper neighbour from the region's list of ranges and deletes its record. */
 static inline void unlink_next(struct ranges *ranges, struct range *range)
 {
     struct range *gone = range->next;
@@ -453,8 +448,7 @@ static inline struct range *settle(struct ranges *ranges, struct range *range, u
     struct range *prev = range->prev;
     WEIR_ASSERT(bins != NULL && next->prev == range && prev->next == range);
     uint64_t size = range->record.size;
-    /* The later tick survives. With the earlier tick the whole range would be handed out while work on one part is
-     * still running. */
+    /* The merged range keeps the later tick: with the earlier tick it could be reused while a part is still in use. */
     if (range_state(next) == state) {
         bins_remove_at(ranges, next, bins, range_bin_of(next->record.size));
         tick = next->record.as.free.tick > tick ? next->record.as.free.tick : tick;
@@ -554,7 +548,6 @@ static inline struct range *insert_between(struct ranges *ranges, struct range *
     return range;
 }
 
-/* Shrinks a free range of the bin `from` of `bins`. The range keeps its place in the ring. */
 static inline void shrink(struct range *range, struct range_bins *bins, unsigned from, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(size != 0 && size < range->record.size);
@@ -567,8 +560,8 @@ static inline void shrink(struct range *range, struct range_bins *bins, unsigned
     }
 }
 
-/* Cuts `bytes` off the low end of a range that is in no lane. Returns the rest, also in no lane. A record is
- * reserved. */
+/* Splits a range that is in no free list after its first `bytes` bytes. Returns the upper part, which is in no free
+ * list either. The caller has reserved a record. */
 static struct range *split(struct ranges *ranges, struct range *range, uint64_t bytes)
 {
     WEIR_ASSERT(bytes != 0 && bytes < range->record.size);
@@ -580,7 +573,7 @@ static struct range *split(struct ranges *ranges, struct range *range, uint64_t 
     return rest;
 }
 
-/* Cuts `bytes` out of a range, from `padding` bytes on. Both ends stay free. Two records are reserved. */
+/* Cuts `bytes` bytes out of the middle of a free range. Both ends stay free. The caller has reserved two records. */
 static struct range *cut_inside(struct ranges *ranges, struct range *range, uint64_t padding, uint64_t bytes)
 {
     WEIR_ASSERT(padding != 0 && padding + bytes < range->record.size);
@@ -594,7 +587,7 @@ static struct range *cut_inside(struct ranges *ranges, struct range *range, uint
     return middle;
 }
 
-/* Cuts `bytes` off one end of a range in bin `bin` of `bins`. A record is reserved. */
+/* Cuts `bytes` bytes off one end of a free range. The caller has reserved a record. */
 static inline struct range *cut_end(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin,
                                     uint64_t bytes, bool high)
 {
@@ -763,8 +756,8 @@ bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t 
 
 /* --- ranges --- */
 
-/* Counts the range as taken and describes it in *out. The caller passes the size of the range as `bytes`: the record
- * may have been written just before in single words, and reading it back as a vector would stall. */
+/* Counts the range as taken and describes it in *out. The caller passes the range's size as `bytes`: if the words of
+ * the record have just been stored one by one, loading them as one vector would stall. */
 static inline void hand_out(struct ranges *ranges, struct range *range, uint64_t bytes, weir_range *out)
 {
     WEIR_ASSERT(!range_is_free(range));
@@ -813,7 +806,7 @@ static __attribute__((noinline)) weir_status alloc_any(struct ranges *ranges, we
     return WEIR_OK;
 }
 
-/* Cuts a request without an alignment above the granule out of a range in bin `bin` of `bins`, and hands it out. */
+/* Serves a request that needs no alignment above the granule from `range`, which lies in bin `bin` of `bins`. */
 static inline weir_status serve_from(struct ranges *ranges, struct range *range, struct range_bins *bins, unsigned bin,
                                      enum range_kind kind, uint64_t bytes, weir_range *out)
 {
@@ -834,7 +827,6 @@ static inline weir_status serve_from(struct ranges *ranges, struct range *range,
     return WEIR_OK;
 }
 
-/* Serves a large request whose best fit is the rest of a larger block's region. */
 static __attribute__((noinline)) weir_status alloc_apart(struct ranges *ranges, struct range *best, uint64_t bytes,
                                                          weir_range *out)
 {
@@ -892,8 +884,8 @@ void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane
     weir__ranges_settle_slot(ranges, slot, lane, tick);
 }
 
-/* Moves the ranges of a set of bins with ticks at or below the limit to the open lane, and finds the oldest tick of the
- * rest. */
+/* Moves the ranges with ticks at or below `limit` from these bins to the open lane (memory that every stream may use),
+ * and finds the oldest tick that stays in the bins. */
 static uint64_t promote_set(struct ranges *ranges, struct range_bins *bins, enum range_kind kind, weir_tick limit)
 {
     uint64_t moved = 0;
@@ -949,7 +941,7 @@ struct range *weir__ranges_take_gathered(struct ranges *ranges, weir_lane lane, 
 
 struct run {
     struct range *first;
-    struct range *end; /* the range after the last, or the border */
+    struct range *end; /* the range after the run, or the region's border */
     uint64_t size;
 };
 
@@ -1000,8 +992,8 @@ bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own)
            ranges->sets_held[RANGE_LARGE] > holds_any(ranges, own, RANGE_LARGE);
 }
 
-/* Moves a run into the lane at `tick`, or at the latest tick of the lane's own ranges if that is later: the lane's
- * stream is then ordered after the whole run. A neighbour in the same lane with a later tick merges as in any free. */
+/* Joins a run of free ranges into one range of `lane`. Its tick is the latest of `tick` and the ticks that the ranges
+ * have in `lane`, so the lane's stream is ordered after all work on them. Then merges the range with its neighbours. */
 static struct range *take_in(struct ranges *ranges, const struct run *run, weir_lane lane, weir_tick tick)
 {
     WEIR_ASSERT(run->first != run->end);
@@ -1053,8 +1045,8 @@ static bool holds_address(const struct range *range, uint64_t address)
     return address - range->record.address < range->record.size;
 }
 
-/* Returns the least size of a range to look at in a search for `least` adjacent bytes. If one set of bins holds all
- * free memory, neighbours have merged, so the bytes lie in one range or nowhere. */
+/* Returns the size from which on a range matters in a search for `least` adjacent bytes. If one set of bins holds all
+ * free memory, free neighbours have merged, so smaller ranges cannot contribute. */
 static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind, uint64_t least)
 {
     return ranges->sets_held[kind] > 1 ? 0 : least;
@@ -1074,8 +1066,8 @@ static struct range *free_at(const struct range_bins *bins, uint64_t address, ui
     return NULL;
 }
 
-/* Returns the free range that holds `address`, at which `bytes` free bytes begin; NULL if there is none. If `unmapped`,
- * only a range without memory counts. */
+/* Returns the free range that contains `address`; NULL if there is none. The caller needs `bytes` free bytes from there
+ * on. If `unmapped`, only a range without memory counts. */
 static struct range *range_at(const struct ranges *ranges, uint64_t address, uint64_t bytes, bool unmapped)
 {
     const size_t sets = ranges->bins != NULL ? (ranges->lane_count + 1) * RANGE_KINDS : 0;
@@ -1105,7 +1097,7 @@ static bool claimable(const struct range *range, const weir_tick *limits, size_t
     return limits != NULL ? range_eligible(range, limits, lanes) : is_hole(range);
 }
 
-/* The lane and tick that a range had before a claim took it. The ends that the claim does not need go back there. */
+/* The lane and tick that a range had before a claim; its parts outside the claim are freed there again. */
 struct origin {
     weir_lane lane;
     weir_tick tick;
@@ -1118,7 +1110,7 @@ static struct origin detach_for_claim(struct ranges *ranges, struct range *range
     return origin;
 }
 
-/* Hands out a range that is in no lane as several ranges of `size` bytes each. */
+/* Splits a range that is in no free list into parts of `size` bytes, and hands out each part. */
 static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t size, void **tokens)
 {
     WEIR_ASSERT(whole->record.size % size == 0);
@@ -1131,7 +1123,7 @@ static void hand_out_parts(struct ranges *ranges, struct range *whole, uint64_t 
     }
 }
 
-/* Cuts the part above `end` off a range in no lane and frees it again. */
+/* Gives the part of `range` above `end` back to the lane from which the range was taken. */
 static void cut_above(struct ranges *ranges, struct range *range, uint64_t end, struct origin origin)
 {
     if (range->record.address + range->record.size > end) {
@@ -1139,7 +1131,7 @@ static void cut_above(struct ranges *ranges, struct range *range, uint64_t end, 
     }
 }
 
-/* Cuts the part below `address` off a range in no lane and frees it again. Returns the rest. */
+/* Gives the part of `range` below `address` back to the lane from which the range was taken. Returns the upper part. */
 static struct range *cut_below(struct ranges *ranges, struct range *range, uint64_t address, struct origin origin)
 {
     if (range->record.address == address) {
@@ -1150,9 +1142,8 @@ static struct range *cut_below(struct ranges *ranges, struct range *range, uint6
     return rest;
 }
 
-/* A claimed range goes from its lane to the caller without being free in between. If the claim cuts a slot, only the
- * part of the slot outside the claim is freed. If the whole slot were freed first, the claimed part could merge with a
- * neighbour of a later tick. */
+/* The claimed memory is not freed in between. If the claim covers a part of a slot (a free block of a slab), only the
+ * rest of the slot is freed: if the whole slot were freed, it could merge with a neighbour that has a later tick. */
 weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                               size_t lanes, void **tokens)
 {
@@ -1217,15 +1208,15 @@ void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx)
     }
 }
 
-/* True if the range may lead a run to be visited: it is a hole (`holes`), or a free range in the bin of `least` bytes
- * or a larger bin. */
+/* A walk visits each run of free neighbours once, at its lowest leader. Leaders are the unmapped ranges if `holes`,
+ * else the mapped ranges in the bin of `least` bytes or in a larger bin. */
 static bool leads(const struct range *range, bool holes, uint64_t least)
 {
     return is_hole(range) == holes && (holes || range_bin_of(range->record.size) >= range_bin_of(least));
 }
 
-/* Returns the lowest range of the run of free ranges around `leader` (see leads). Returns NULL if the run has another
- * leader below this one, or fewer than `least` bytes. */
+/* Returns the lowest range of the run of free neighbours around `leader` (see leads). Returns NULL if the run has a
+ * lower leader, or fewer than `least` bytes. */
 static inline struct range *run_of(struct range *leader, bool holes, uint64_t least)
 {
     struct range *first = leader;
@@ -1243,7 +1234,7 @@ static inline struct range *run_of(struct range *leader, bool holes, uint64_t le
     return bytes >= least ? first : NULL;
 }
 
-/* Visits the run that begins with `range`. Returns false if the visitor ended the walk. */
+/* Visits the run of free neighbours that begins with `range`. Returns false if the visitor ended the walk. */
 static bool show_run(const struct ranges *ranges, struct range *range, weir_range_visitor visit, void *ctx)
 {
     const struct range_region *region = region_at(ranges, range->record.address);
@@ -1255,7 +1246,7 @@ static bool show_run(const struct ranges *ranges, struct range *range, weir_rang
     return true;
 }
 
-/* Visits the runs of at least `least` bytes of a set of bins. Returns false if the visitor ended the walk. */
+/* Visits runs of at least `least` bytes with a leader (see leads) in `bins`. Returns false if the visitor ended it. */
 static bool show_set(const struct ranges *ranges, const struct range_bins *bins, bool holes, uint64_t least,
                      weir_range_visitor visit, void *ctx)
 {
@@ -1296,7 +1287,6 @@ void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor
     }
 }
 
-/* Adds up the ranges of a set of bins. */
 static void add_set(const struct range_bins *bins, weir_lane_stats *stats)
 {
     for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
@@ -1412,7 +1402,7 @@ static const char *check_bins(const struct range_bins *bins, uint32_t state, str
     const uint64_t others = totals->binned;
     for (unsigned bin = 0; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         void *const *link = &bins->heads[bin];
-        REQUIRE(*link != &bins->end, "a bin and its bit do not agree"); /* a missing bit shows in the sum */
+        REQUIRE(*link != &bins->end, "a bin and its bit do not agree"); /* a missing bit changes the sum */
         for (const struct range *range = *link; range != NULL; range = next_in_bin(bins, range)) {
             REQUIRE(range_state(range) == state && range_bin_of(range->record.size) == bin,
                     "a bin lists a range that does not belong there");
@@ -1476,7 +1466,7 @@ weir_status weir_ranges_check(const void *state, const char **why)
     return broken == NULL ? WEIR_OK : WEIR_ERR_INTERNAL;
 }
 
-/* --- for a strategy's choice: weir/ranges.h --- */
+/* --- public functions with which a strategy chooses ranges --- */
 
 bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
                         size_t lanes, uint64_t size, uint64_t align, bool last_resort)

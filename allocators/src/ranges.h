@@ -38,7 +38,7 @@ enum range_kind { RANGE_SMALL, RANGE_LARGE, RANGE_KINDS };
 #define RANGE_SLOT WEIR_RECORD_KEPT /* | lane + 1 */
 #define RANGE_BORDER UINT32_MAX
 
-/* Bits of a record's member `own`. The bits above the kind belong to the owner of the slots. */
+/* Bits of a record's member `own`: the kind of the region. A strategy with slabs uses the higher bits. */
 #define RANGE_KIND UINT32_C(1)
 #define RANGE_OWN_SHIFT 1u
 
@@ -49,11 +49,11 @@ enum range_kind { RANGE_SMALL, RANGE_LARGE, RANGE_KINDS };
 
 struct range {
     weir_record record;
-    struct range *prev; /* the neighbours by address; at the ends of a region, its border */
+    struct range *prev; /* neighbours by address; at either end of a region, the region's border */
     struct range *next;
 };
 
-/* border.next .. border.prev tile [address, address + size). */
+/* A region. The ranges border.next .. border.prev fill [address, address + size) without a gap. */
 struct range_region {
     struct range border;
     uint64_t address;
@@ -66,9 +66,9 @@ struct range_bins {
     weir_tick oldest;                   /* no range in these bins has an earlier tick; WEIR_TICK_MAX if there is none */
     uint64_t count;                     /* ranges in all bins */
     uint64_t held[RANGE_BIN_WORDS + 1]; /* the bit of RANGE_BINS is always set, so that a search ends */
-    void *heads[RANGE_BINS]; /* lists of struct range, linked by record.as.free; prev is the address of the pointer to
-                                the range */
-    struct range end;        /* the end of every list; its prev is never read */
+    void *heads[RANGE_BINS]; /* first range of each bin's list, linked by record.as.free: `next` is a range, `prev` the
+                                address of the pointer to this range */
+    struct range end;        /* ends the list of every bin instead of NULL; its prev is never read */
 };
 
 struct ranges;
@@ -96,9 +96,9 @@ struct ranges {
     /* Ring of the borders of idle regions (regions that are one free range), linked by record.as.free; the region that
      * became idle last is at the end. Initialised with the first lane. */
     struct range idle;
-    struct range *gathered;        /* the range that gather has found, of either kind, if gather was the last call; else
-                                  NULL */
-    size_t sets_held[RANGE_KINDS]; /* number of non-empty sets of bins, without the unmapped lane's */
+    struct range *gathered;        /* the range that gather has found for the next alloc; NULL if gather was not the
+                                      last call */
+    size_t sets_held[RANGE_KINDS]; /* non-empty sets of bins, without the set of the unmapped lane */
     uint64_t regions;
     uint64_t region_bytes;
     uint64_t taken_ranges;
@@ -123,7 +123,7 @@ static inline bool range_is_slot_state(uint32_t state)
     return state >= RANGE_SLOT && state != RANGE_BORDER;
 }
 
-/* True if the range is free, in bins or as a slot. */
+/* True if the range is free: in bins, or as a slot of a slab. */
 static inline bool range_is_free(const struct range *range)
 {
     const uint32_t state = range_state(range);
@@ -135,7 +135,6 @@ static inline bool range_is_slot(const struct range *range)
     return range_is_slot_state(range_state(range));
 }
 
-/* Returns the lane of a free range. */
 static inline weir_lane range_lane(const struct range *range)
 {
     WEIR_ASSERT(range_is_free(range));
@@ -155,7 +154,7 @@ static inline uint32_t range_free_state(weir_lane lane, enum range_kind kind)
 
 static inline struct range_region *range_region_of(struct range *border)
 {
-    return (struct range_region *)border; /* the border is the first member */
+    return (struct range_region *)border; /* a border is the first member of its region */
 }
 
 /* True if the range is its whole region. */
@@ -209,38 +208,37 @@ void weir__range_delete(struct ranges *ranges, struct range *range);
  * that serves. */
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                 uint64_t bytes, uint64_t align, uint64_t least);
-/* Finds a range for a request, as weir__ranges_find does. But if the best fit of a large request is not tight, and is
- * the rest of a region with one block that is more than twice as large, the request prefers one of the next few ranges:
- * one in a region in use and beside no larger block. So the region of the larger block becomes idle with that block,
- * and serves the next block of its size. */
+/* Finds a range as weir__ranges_find does, but keeps the region of a large block whole. If the best fit of a large
+ * request is not tight, and is the rest of a region behind a block more than twice as large, one of the next few ranges
+ * is preferred: in a region in use and beside no larger block. So the larger block's region becomes idle with that
+ * block, and serves the next block of that size. */
 struct range *weir__ranges_choose(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                   uint64_t bytes, uint64_t align);
-/* Cuts `bytes` at the first, or with `high` the last, multiple of `align` out of a free range that holds them. The ends
- * stay free. The returned range is in no lane, keeps its tick and counts as taken. Returns NULL, and changes nothing,
- * if there is no host memory. */
+/* Cuts `bytes` bytes out of a free range that holds them, at the first multiple of `align`, or with `high` at the last.
+ * The ends stay free. The returned range keeps its tick, is in no free list and has the state RANGE_TAKEN. Returns
+ * NULL, and changes nothing, if there is no host memory. */
 struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high);
-/* Makes a range in no lane taken. */
+/* Counts a range, which is in no free list, as taken and describes it in *out. */
 void weir__ranges_hand_out(struct ranges *ranges, struct range *range, weir_range *out);
-/* The alloc of `caching`: takes the gathered range or finds one, cuts it and hands it out. */
+/* Implements caching's alloc: takes the range that gather has found or finds a range, cuts it and hands it out. */
 weir_status weir__ranges_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
                                weir_range *out);
-/* Serves a strategy's free of any range but a slot. Returns the range into which it has merged. */
+/* Implements a strategy's free for any range but a slot. Returns the merged free range. */
 struct range *weir__ranges_free(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
-/* Serves a strategy's free of a slot. */
+/* Implements a strategy's free for a slot (a block of a slab). */
 void weir__ranges_free_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick);
-/* Frees a range that is in no lane and does not count as taken. Returns the range into which it has merged. */
+/* Frees a range that is in no free list and is not counted as taken. Returns the merged free range. */
 struct range *weir__ranges_settle(struct ranges *ranges, struct range *range, weir_lane lane, weir_tick tick);
-/* Frees a slot that is in no lane and does not count as taken. */
 void weir__ranges_settle_slot(struct ranges *ranges, struct range *slot, weir_lane lane, weir_tick tick);
-/* Takes a free range out of its lane. Its tick stays, its state is RANGE_TAKEN. */
+/* Takes a free range out of its free list. The record keeps its tick, and its state becomes RANGE_TAKEN. */
 void weir__ranges_remove(struct ranges *ranges, struct range *range);
-/* Merges `range`, which is in no lane, with its upper neighbour, which is in no lane either and is not a slot. The
- * later tick survives. */
+/* Merges `range` with its upper neighbour. Both are in no free list, and the neighbour is no slot. The later of the two
+ * ticks is kept. */
 void weir__ranges_absorb_next(struct ranges *ranges, struct range *range);
 
 /* --- gather --- */
 
-/* The ranges that a gather may join. */
+/* A request to gather. Only free ranges in a lane l below `lanes` with a tick at or below limits[l] may be joined. */
 struct range_wish {
     weir_lane lane;
     weir_tick tick;
@@ -256,13 +254,13 @@ struct range_wish {
 /* Returns the range that gather has found, if gather was the last call and the range serves this request; else NULL. */
 struct range *weir__ranges_take_gathered(struct ranges *ranges, weir_lane lane, weir_tick limit, uint64_t bytes,
                                          uint64_t align);
-/* True if a lane other than `own` holds free memory in bins. Within one lane neighbours have merged already. */
+/* True if the bins of a lane other than `own` hold a range. Within one lane free neighbours have merged already. */
 bool weir__ranges_others_hold_any(const struct ranges *ranges, weir_lane own);
-/* Moves the smallest run of eligible neighbours of `kind` that holds the wish into the lane of the wish, as one range.
+/* Joins the smallest sufficient run of neighbours of `kind` that the wish allows into one free range of wish->lane.
  * Returns NULL if there is no such run. */
 struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish);
-/* Gathers as a strategy's gather does, and keeps the range for the next alloc. Searches only if a search within the
- * lane may have missed a run. Returns false if there is no run. */
+/* For a strategy's gather: joins a run of free neighbours and keeps it for the next alloc. Does not search if alloc
+ * cannot have missed a run. Returns false if there is no run. */
 bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish,
                                    bool last_resort);
 

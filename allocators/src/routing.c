@@ -43,7 +43,7 @@ struct half {
     void *state;
 };
 
-/* A region of one half, and that half's name for it. */
+/* A region, and the handle by which the strategy that serves from it knows it. */
 struct half_region {
     struct half_region *prev;
     struct half_region *next;
@@ -60,8 +60,8 @@ struct found {
     enum half_name half;
 };
 
-/* Invariant: half h has as many regions and region bytes as its strategy counts. The states of both halves follow the
- * struct. */
+/* Invariant: for each half (small or large requests) the list has as many regions, and bytes in them, as the strategy
+ * of that half counts. The states of both strategies follow the struct. */
 struct routing {
     struct half halves[HALVES];
     uint64_t threshold_bytes;
@@ -129,7 +129,7 @@ static size_t aligned(size_t size)
     return (size + unit - 1) / unit * unit;
 }
 
-/* Returns the offset of the large half's state, which follows the state of the small half. */
+/* Returns the offset of the large strategy's state, which follows the state of the small strategy. */
 static size_t large_state_at(const weir_routing_config *config)
 {
     WEIR_ASSERT(config->small_strategy != NULL && config->large_strategy != NULL);
@@ -195,8 +195,8 @@ static weir_status routing_lane_add(void *state, weir_lane lane)
     return status;
 }
 
-/* Forgets the gathered range, which is valid for the next call only. The half that found the range may not see that
- * call. So this function promotes the half's open lane: this moves nothing, but the half sees a call. */
+/* Forgets the range that gather has found, because it is valid for the next call only. That call may go to the other
+ * strategy. So the strategy that found the range gets a call without effect: promote of the open lane. */
 static void forget_found(struct routing *routing)
 {
     WEIR_ASSERT(routing->found.half < HALVES);
@@ -283,8 +283,8 @@ static bool look_at_range(void *ctx, const weir_range_info *range)
     return true;
 }
 
-/* Finds an idle region of a half. region_idle is optional for a half. Routing has the slot, so the pool does not try
- * region after region. For a half without the slot, this function walks the ranges of the half instead. */
+/* Finds a wholly free region of one strategy. For a strategy without region_idle the function walks the ranges: routing
+ * itself has a region_idle, so the pool does not search. */
 static bool find_idle(const struct half *half, const weir_tick *limits, size_t lanes, uint64_t *address)
 {
     WEIR_ASSERT(limits != NULL);
@@ -306,7 +306,7 @@ static bool routing_region_idle(const void *state, const weir_tick *limits, size
 
 /* --- ranges --- */
 
-/* Returns the half in which gather has just found a range for this request; else the half for the size. */
+/* Returns the half in which gather has just found a range for this request, or else the half for the request's size. */
 static enum half_name half_to_ask(struct routing *routing, weir_lane lane, uint64_t size, uint64_t align)
 {
     const struct found *found = &routing->found;

@@ -62,23 +62,23 @@ enum {
     exact_classes = 16, /* classes of 1 .. 16 granules */
     classes_per_doubling = 8,
     most_classes = 128, /* classes up to 2^18 granules */
-    most_slots = 64,    /* slots of a slab: bits of a share */
-    usual_slots = 8,    /* slots of a slab if fewer would fit into 1/32 of a region */
+    most_slots = 64,    /* the most slots of a slab: each has a bit in struct share */
+    usual_slots = 8,    /* a slab has at least this number of slots if a quarter of a region holds them */
     least_slots = 2,
     slabs_per_region = 4, /* a region holds at least this number of slabs */
     small_slabs_per_region = 32,
     looks = 64, /* most free slots that alloc examines to find one with a fitting tick or alignment */
     shares_per_chunk = 128,
-    slot_bits = 6, /* bits of the slot's index in a record's `own`, from RANGE_OWN_SHIFT on; the slab's number lies
-                      above */
+    slot_bits = 6, /* a record's `own` holds the index of the slot in its slab in this number of bits from
+                      RANGE_OWN_SHIFT on, and the number of the slab above them */
     slab_bits = 24,
     first_slab_numbers = 64,
 };
 
 _Static_assert(RANGE_OWN_SHIFT + slot_bits + slab_bits == 31, "the highest bit of own is WEIR_RECORD_ROUTE");
 
-/* The free slots of one slab in one lane. mask != 0. The share is in lanes[lane]->of[slab's class] and in
- * slab->shares. */
+/* A share: the free slots of one slab in one lane, a bit of `mask` for each; never empty. It is in the list of its lane
+ * and class (lanes[lane]->of[class]) and in slab->shares. */
 struct share {
     struct slab *slab;
     struct share *prev;
@@ -88,9 +88,9 @@ struct share {
     weir_lane lane;
 };
 
-/* members = number of slots[i] that are not NULL; free_slots = sum of the bits of its shares. A slab starts with `made`
- * adjacent members; gather may take some out. shares_held = shares + spare shares >= min(made, lanes), so free never
- * needs a new share. */
+/* A slab starts with `made` adjacent slots; gather may take slots out. Invariants: members = number of slots[i] that
+ * are not NULL; free_slots = number of bits set in its shares; shares_held = length of `shares` and `spare` >=
+ * min(made, lanes), so free never needs a new share. */
 struct slab {
     struct slab *prev;
     struct slab *next;
@@ -98,7 +98,7 @@ struct slab {
     struct share *shares;
     struct share *spare;
     size_t shares_held;
-    uint32_t number; /* its index in the table; never 0 */
+    uint32_t number; /* index of the slab in slab_table; never 0 */
     unsigned made;
     unsigned members;
     unsigned free_slots;
@@ -108,8 +108,8 @@ struct slab {
 struct slot_class {
     uint64_t bytes;
     unsigned number;
-    unsigned slots;    /* slots of a slab, if there is room: least_slots .. most_slots */
-    struct slab *kept; /* a slab that is wholly free in one lane and not dissolved, or NULL */
+    unsigned slots;    /* the slots of a slab of this class; fewer if it is cut out of a small range */
+    struct slab *kept; /* an empty slab (all slots free in one lane) that is not merged back, or NULL */
 };
 
 struct share_list {
@@ -117,7 +117,7 @@ struct share_list {
     struct share *last;
 };
 
-/* Bit c of held: of[c] is not empty. free_slots = sum of the bits of its shares. */
+/* The free slots of one lane by class. Bit c of `held`: of[c] is not empty. free_slots = bits set in its shares. */
 struct lane_slots {
     uint64_t free_slots;
     weir_tick oldest; /* no free slot of this lane has an earlier tick */
@@ -130,14 +130,14 @@ struct share_chunk {
     struct share shares[shares_per_chunk];
 };
 
-/* An entry of the table of slabs: a slab, or the next unused number. */
+/* An entry of the table from slab numbers to slabs. The entry of an unused number holds the next unused number. */
 union slab_entry {
     struct slab *slab;
     uintptr_t next_unused;
 };
 
 struct size_class {
-    struct ranges ranges; /* must be the first member: callbacks from ranges.c get its address */
+    struct ranges ranges; /* must be the first member: ranges.c passes its address to the callbacks */
     uint64_t small_bytes;
     uint64_t largest_slot; /* bytes; 0: no classes */
     uint64_t slab_region_bytes;
@@ -146,8 +146,8 @@ struct size_class {
     size_t lane_count;
     struct slab *slabs;
     union slab_entry *slab_table;
-    size_t slab_numbers;  /* entries of the table; number 0 means no slab */
-    uint32_t unused_slab; /* the first unused number; 0: none */
+    size_t slab_numbers;  /* entries of slab_table; number 0 means no slab */
+    uint32_t unused_slab; /* head of the list of unused slab numbers; 0: none */
     uint64_t free_slots;  /* in all lanes */
     struct share *unused_shares;
     struct share_chunk *chunks;
@@ -231,8 +231,7 @@ static bool grow_share_store(struct size_class *own)
     return true;
 }
 
-/* Reserves shares for a slab: one for each lane that can hold slots of the slab, at most as many as the slab has slots
- * and the strategy has lanes. */
+/* Reserves all shares (bitmaps of free slots) that the slab may need: one for each lane, at most one for each slot. */
 static bool reserve_shares(struct size_class *own, struct slab *slab, size_t lanes)
 {
     const size_t wanted = lanes < slab->made ? lanes : slab->made;
@@ -295,8 +294,8 @@ static struct share *share_of(const struct slab *slab, weir_lane lane)
     return share;
 }
 
-/* Adds a share at the head of the lane's list. So alloc first uses the slab that has just got its first free slot.
- * Slabs that have had free slots for longer may become empty meanwhile. */
+/* Puts a share (the free slots of a slab in one lane) at the head of its list, so that alloc first fills the slab that
+ * has just got its first free slot. Slabs that have had free slots for longer may become empty meanwhile. */
 static struct share *open_share(struct size_class *own, struct slab *slab, weir_lane lane)
 {
     WEIR_ASSERT(slab->spare != NULL);
@@ -331,7 +330,6 @@ static uint32_t slab_number(const struct range *range)
     return (range->record.own & ~WEIR_RECORD_ROUTE) >> (RANGE_OWN_SHIFT + slot_bits);
 }
 
-/* Returns the index of a slot in its slab. */
 static unsigned slot_number(const struct range *slot)
 {
     return slot->record.own >> RANGE_OWN_SHIFT & ((1u << slot_bits) - 1);
@@ -457,8 +455,8 @@ static void slot_quits(struct ranges *ranges, struct range *slot)
 
 static const struct range_slots slot_calls = {slot_enters, slot_leaves, slot_quits};
 
-/* Returns a slab of `slots` slots without addresses. It has a record for each slot but the first, which uses the record
- * of the range to be divided. */
+/* Returns a slab with `slots` slots that have no addresses yet. The first slot has no record: it will use the record of
+ * the range that is divided. */
 static struct slab *prepare_slab(struct size_class *own, struct slot_class *class, unsigned slots)
 {
     struct slab *slab = calloc(1, sizeof(*slab) + slots * sizeof(slab->slots[0]));
@@ -504,8 +502,8 @@ static void become_slot(struct slab *slab, struct range *range, unsigned slot)
     slab->members++;
 }
 
-/* Divides a range that is in no lane into slots. All slots but the first become free in the former lane of the
- * range. */
+/* Divides a range that is in no free list into slots. All slots but the first become free in `lane`, the lane from
+ * which the range was taken. */
 static void divide(struct size_class *own, struct slab *slab, struct range *range, weir_lane lane)
 {
     const uint64_t bytes = slab->class->bytes;
@@ -664,7 +662,7 @@ static void size_class_fini(void *state)
     weir_ranges_fini(state);
 }
 
-/* Makes room for `count` lanes, and in every slab for a share of each of them. */
+/* Makes room for `count` lanes, and reserves the shares (bitmaps of free slots) that every slab then needs. */
 static bool grow_lanes(struct size_class *own, size_t count)
 {
     WEIR_ASSERT(count > own->lane_count);
@@ -740,7 +738,7 @@ struct want {
     struct slot_class *class; /* NULL: no class for the request */
 };
 
-/* Returns the first free slot of the lane's first share. Looks at more slots only for a limit or an alignment. */
+/* Returns a free slot of the wanted class and lane. Only a tick limit or an alignment can exclude the first slot. */
 static struct range *find_slot(const struct size_class *own, const struct want *want)
 {
     WEIR_ASSERT(want->class != NULL && own->lanes[want->lane] != NULL);
@@ -798,8 +796,8 @@ static unsigned slots_in(const struct size_class *own, const struct range *range
     return fit < want->class->slots ? (unsigned)fit : want->class->slots;
 }
 
-/* Takes the range or slot for the request out of the free range that was found. Returns NULL if there is no host
- * memory. */
+/* Takes memory for the request out of the free range or slot that was found; a range may become a slab. Returns NULL if
+ * there is no host memory. */
 static struct range *take(struct size_class *own, struct range *range, const struct want *want, bool small)
 {
     WEIR_ASSERT(range_is_free(range));
@@ -859,15 +857,15 @@ static void size_class_free(void *state, void *token, weir_lane lane, weir_tick 
     if (!is_free_in_one_lane(slab)) {
         return;
     }
-    /* One empty slab of the class is kept: the one that became empty last. Allocs use it last. */
+    /* The class keeps one empty slab: the slab that became empty last. Allocs use its slots last. */
     if (slab->class->kept != NULL) {
         dissolve(own, slab->class->kept);
     }
     keep(own, slab);
 }
 
-/* Handles a slab after slots of it have entered the open lane. The kept slab is not dissolved: it may be in the lane
- * that is being promoted, and if its slots merged now, they would all wait for the latest of their ticks. */
+/* Handles a slab after the promotion of some of its slots. An empty slab that was kept before is not dissolved: its
+ * lane may be the one being promoted, and merged slots would all wait for the latest of their ticks. */
 static void settle_open(struct size_class *own, struct slab *slab)
 {
     WEIR_ASSERT(slab->members != 0);
@@ -881,8 +879,8 @@ static void settle_open(struct size_class *own, struct slab *slab)
     }
 }
 
-/* Opens the slots of a share with ticks at or below the limit. If the oldest tick of the slots that stay is below
- * *oldest, stores it in *oldest. The share and its slab may be gone afterwards. */
+/* Moves the slots of a share (the free slots of a slab in one lane) with ticks at or below `limit` to the open lane.
+ * Lowers *oldest to the oldest tick of the slots that stay. The share and its slab may be gone afterwards. */
 static uint64_t promote_share(struct size_class *own, struct share *share, weir_tick limit, weir_tick *oldest)
 {
     struct slab *slab = share->slab;
@@ -953,7 +951,7 @@ static bool others_hold_any(const struct size_class *own, weir_lane lane)
            weir__ranges_others_hold_any(&own->ranges, lane);
 }
 
-/* Returns a free slot of the class in any lane with a limit that allows its tick. */
+/* Returns a free slot of the class, of any lane l, with a tick at or below limits[l]. */
 static struct range *eligible_slot(const struct size_class *own, const struct range_wish *wish, unsigned class)
 {
     WEIR_ASSERT(class < own->class_count);
@@ -971,7 +969,7 @@ static struct range *eligible_slot(const struct size_class *own, const struct ra
     return NULL;
 }
 
-/* Moves the slot into the wish's lane. It stays a slot. */
+/* Moves a free slot into the requesting lane. The slot stays in its slab. */
 static void move_slot(struct size_class *own, struct range *slot, const struct range_wish *wish)
 {
     WEIR_ASSERT(range_is_slot(slot));
@@ -980,8 +978,8 @@ static void move_slot(struct size_class *own, struct range *slot, const struct r
     weir__ranges_settle_slot(&own->ranges, slot, wish->lane, kept > wish->tick ? kept : wish->tick);
 }
 
-/* Gathers in this order: a slot of the class, a run of memory that no slab uses, such a run in regions of the other
- * kind, and finally a run that includes slots of slabs in use. Such a slab gets smaller, or is divided into ranges. */
+/* Searches in this order: a slot of the class; a run of free memory, wholly free slabs included; as a last resort such
+ * a run in regions of the other kind; finally a run that includes free slots of slabs in use. Such a slab shrinks. */
 static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                               uint64_t size, uint64_t align, bool last_resort)
 {
@@ -1210,7 +1208,7 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .check = size_class_check,
         .stats = size_class_stats,
         .lane_stats = size_class_lane_stats,
-        .claim = weir_ranges_claim, /* a claim turns slots into ranges, even slots of slabs in use */
+        .claim = weir_ranges_claim, /* takes claimed slots out of their slabs, even of slabs in use */
         .walk_holes = weir_ranges_walk_holes,
     };
     return &ops;

@@ -51,7 +51,7 @@
 #define WEIR__EACH_2(M, a, b) M(a) M(b)
 #define WEIR__EACH_3(M, a, b, c) M(a) M(b) M(c)
 
-/* Arguments for WEIR__EACH: each word becomes a further parameter of a function, or a further argument of a call. */
+/* Arguments M for WEIR__EACH: each argument of a device call becomes a parameter of a function, or is passed on. */
 #define WEIR__PARAMETER(word) , WEIR__TYPE_##word word
 #define WEIR__ARGUMENT(word) , word
 

@@ -13,7 +13,7 @@
 
 typedef struct weir__native_failure {
     int code;       /* 0: no call of this thread has failed */
-    char text[192]; /* "cuMemAlloc: 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory" */
+    char text[192]; /* for example "cuMemAlloc: 2 CUDA_ERROR_OUT_OF_MEMORY, out of memory" */
 } weir__native_failure;
 
 /* Stores the failure and returns `status`. */

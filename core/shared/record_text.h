@@ -28,7 +28,7 @@
  * them. */
 typedef struct weir__record_entry {
     uint64_t sequence;
-    uint64_t time_ns; /* since the start of the recording */
+    uint64_t time_ns; /* time since the start of the recording */
     uint64_t id;      /* name of the block or event */
     uint64_t size;
     uint64_t extra; /* ALLOC: alignment. REALLOC: the old block. Other kinds: as in weir_trace_event */
@@ -49,7 +49,7 @@ typedef struct weir__record_text {
     const weir_pool *pool;
     const char *(*device_name)(uint16_t device); /* if NULL, devices keep their numbers; else devices are numbered in
                                                     order of appearance, and named */
-    bool counts_bytes;                           /* keeps live_bytes and peak_bytes */
+    bool counts_bytes;                           /* if true, live_bytes and peak_bytes are counted */
     uint64_t least_bytes; /* smaller blocks are left out of the trace; an unknown block counts as a smaller block */
     bool sink_failed;
     uint64_t lost; /* events lost here, between the feeder and the sink */
@@ -71,7 +71,7 @@ typedef struct weir__record_text {
     char text[WEIR__TEXT_BYTES];
 } weir__record_text;
 
-/* Begins a text. The caller has zeroed the struct and set the members before `sink_failed`. `device` may be NULL. */
+/* Writes the trace's header. `text` is zero except the members before `sink_failed`. `device` may be NULL. */
 void weir__record_text_begin(weir__record_text *text, const char *source, const weir_device_info *device);
 /* Adds one event. If the event's time is earlier than that of the event before, it is raised to that time. */
 void weir__record_text_add(weir__record_text *text, const weir__record_entry *event, uint32_t thread);

@@ -29,7 +29,7 @@ typedef struct weir__slab {
     size_t begun;       /* records of the newest chunk that have been handed out at least once */
     size_t chunk_count;
     char *chunk[WEIR__SLAB_CHUNKS];
-    void *resting_first; /* queue of the resting records, the oldest first */
+    void *resting_first; /* queue of retired records (weir__slab_retire), the oldest first */
     void *resting_last;
     size_t resting;
 } weir__slab;

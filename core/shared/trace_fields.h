@@ -18,7 +18,7 @@
 
 typedef struct weir__trace_line {
     const char *fields; /* NULL: no kind of line */
-    const char *syntax; /* for messages; its words name the fields */
+    const char *syntax; /* the line as error messages show it; its words name the fields */
 } weir__trace_line;
 
 static const weir__trace_line weir__trace_lines[128] = {

@@ -163,7 +163,7 @@ static inline weir__tree_node *weir__tree_step(const weir__tree_node *node, int 
     return node->parent;
 }
 
-/* Returns the first node that does not stand before (key, tie), or NULL. */
+/* Returns the first node at or after (key, tie), or NULL. */
 static inline weir__tree_node *weir__tree_at_least(const weir__tree *tree, uint64_t key, uint64_t tie)
 {
     weir__tree_node *best = NULL;

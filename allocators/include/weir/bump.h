@@ -18,7 +18,7 @@ typedef struct weir_bump_config {
 
 #define WEIR_BUMP_CONFIG_INIT WEIR_STRUCT_INIT(weir_bump_config)
 
-/* Returns the strategy's constant table, for weir_pool_config. Thread-safe. */
+/* Returns the strategy's constant function table, for weir_pool_config.strategy. Thread-safe. */
 WEIR_API const weir_strategy_ops *weir_bump_strategy(void);
 
 #ifdef __cplusplus

@@ -38,7 +38,7 @@ typedef struct weir_ranges {
 
 /* --- functions for the table --- */
 
-/* Frees all memory of the library. A strategy without other memory uses it as its fini. */
+/* Frees all memory that the library holds for the state. A strategy without other memory uses it as its fini. */
 WEIR_API void weir_ranges_fini(void *state);
 /* Prepares a lane. A strategy's table must contain it. Returns WEIR_ERR_NO_MEMORY if there is no host memory; the call
  * may then be repeated. */
@@ -50,8 +50,8 @@ WEIR_API weir_status weir_ranges_region_remove(void *state, void *region, const 
 WEIR_API bool weir_ranges_region_idle(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address);
 /* Frees a range. Takes constant time. */
 WEIR_API void weir_ranges_free(void *state, void *token, weir_lane lane, weir_tick tick);
-/* Promotes ranges to the open lane. Takes time linear in the free ranges of the lane, or constant time if none of them
- * is as old as the limit. */
+/* For a strategy's promote: moves ranges to the open lane. Takes time linear in the free ranges of the lane, or
+ * constant time if none of them is as old as the limit. */
 WEIR_API uint64_t weir_ranges_promote(void *state, weir_lane lane, weir_tick limit);
 /* Claims exact addresses. Takes time linear in `count` and in the free ranges, as weir_ranges_walk_free does, or in the
  * unmapped ranges if `limits` is NULL. */
@@ -59,14 +59,14 @@ WEIR_API weir_status weir_ranges_claim(void *state, uint64_t address, uint64_t s
                                        const weir_tick *limits, size_t lanes, void **tokens);
 /* Visits every range. Takes time linear in the ranges. */
 WEIR_API void weir_ranges_walk(const void *state, weir_range_visitor visit, void *ctx);
-/* The walk_holes of a strategy. Takes constant time for each hole and for each free range beside a hole. */
+/* For a strategy's walk_holes. Takes constant time for each unmapped range and for each of its free neighbours. */
 WEIR_API void weir_ranges_walk_holes(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
-/* The walk_free of a strategy without slots. Takes constant time for each free range of at least `least` bytes, or for
- * each free range while several lanes hold memory. */
+/* For the walk_free of a strategy without slabs. Takes constant time for each free range of at least `least` bytes, or
+ * for every free range while several lanes hold memory. */
 WEIR_API void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 /* Checks the invariants. Takes time linear in regions, ranges and bins. */
 WEIR_API weir_status weir_ranges_check(const void *state, const char **why);
-/* Adds up all ranges. Takes time linear in the lanes and in the largest free ranges. */
+/* Adds up all ranges. Takes time linear in lanes, in unmapped ranges and in the ranges of each lane's highest bin. */
 WEIR_API void weir_ranges_stats(const void *state, weir_strategy_stats *stats);
 /* Adds up the free ranges of a lane. Takes time linear in these ranges. */
 WEIR_API void weir_ranges_lane_stats(const void *state, weir_lane lane, weir_lane_stats *stats);

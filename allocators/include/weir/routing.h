@@ -30,7 +30,7 @@ typedef struct weir_routing_config {
 
 #define WEIR_ROUTING_CONFIG_INIT WEIR_STRUCT_INIT(weir_routing_config)
 
-/* Returns the strategy's constant table, for weir_pool_config. Thread-safe. */
+/* Returns the strategy's constant function table, for weir_pool_config.strategy. Thread-safe. */
 WEIR_API const weir_strategy_ops *weir_routing_strategy(void);
 
 #ifdef __cplusplus

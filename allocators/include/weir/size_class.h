@@ -21,7 +21,7 @@ typedef struct weir_size_class_config {
 
 #define WEIR_SIZE_CLASS_CONFIG_INIT WEIR_STRUCT_INIT(weir_size_class_config)
 
-/* Returns the strategy's constant table, for weir_pool_config. Thread-safe. */
+/* Returns the strategy's constant function table, for weir_pool_config.strategy. Thread-safe. */
 WEIR_API const weir_strategy_ops *weir_size_class_strategy(void);
 
 #ifdef __cplusplus

@@ -113,11 +113,11 @@ WEIR_API weir_status weir_arena_use_end(weir_arena *arena, weir_stream *stream);
 
 typedef struct weir_arena_stats {
     size_t struct_size;
-    uint64_t used_bytes; /* handed out and not released, including bytes skipped for alignment */
+    uint64_t used_bytes; /* bytes handed out and not released; those skipped for alignment included */
     uint64_t peak_used_bytes;
     uint64_t held_bytes; /* bytes of the pool's blocks that the arena holds, kept chunks included */
     uint64_t peak_held_bytes;
-    uint64_t chunks;      /* chunks held, kept ones included */
+    uint64_t chunks;      /* chunks held, including the kept ones */
     uint64_t kept_chunks; /* empty chunks that the arena keeps */
     uint64_t own_blocks;  /* blocks for single requests */
     uint64_t allocs;      /* ever */

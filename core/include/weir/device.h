@@ -3,14 +3,14 @@
  * A device is a constant table of functions and a context. Backends (simulator, Ascend, ...) and adaptors (limit,
  * fault, count, log) are all devices, so they stack in any order.
  *
- * These rules hold for every slot of weir_device_ops:
- *   - A slot may fail at any time. A call that fails has changed nothing.
+ * These rules hold for every function of weir_device_ops:
+ *   - A function may fail at any time. A call that fails has changed nothing.
  *   - WEIR_ERR_NO_MEMORY: the device has no room. WEIR_ERR_LIMIT: an adaptor's limit forbids the call.
  *     WEIR_ERR_DEVICE: the runtime reported another error, which native_error returns. WEIR_ERR_UNSUPPORTED: the
  *     device does not have the function.
- *   - A slot may be called from any thread at any time. The backend locks where its runtime needs that.
- *   - A slot may block and may contain cancellation points: the weir_device_* functions call it with cancellation
- *     disabled.
+ *   - A function may be called from any thread at any time. The backend locks where its runtime needs that.
+ *   - A function may block and may contain cancellation points: the weir_device_* functions call it with
+ *     cancellation disabled.
  *   - Sizes and addresses are in bytes. Addresses are integers: weir never reads or writes device memory.
  *   - A native stream is the vendor's handle as a `void *`. NULL is the vendor's default stream and is treated like
  *     any other handle.
@@ -48,10 +48,10 @@ typedef struct weir_device_info {
 
 #define WEIR_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_device_info)
 
-/* The table that a backend fills. get_info, region_alloc and region_free are required. Each of the two groups is all or
- * nothing: a device that sets one slot of a group sets all of them. The functions of an absent group return
- * WEIR_ERR_UNSUPPORTED. A device without the ordering group is synchronous: all work queued before a call is complete
- * when the call is made. */
+/* The function table that a backend fills. get_info, region_alloc and region_free are required. Virtual memory and
+ * ordering are optional groups: a device that has one function of a group has all of them. The functions of an absent
+ * group return WEIR_ERR_UNSUPPORTED. A device without the ordering group is synchronous: all work queued before a call
+ * is complete when the call is made. */
 typedef struct weir_device_ops {
     size_t struct_size;
 
@@ -110,8 +110,8 @@ typedef struct weir_device_ops {
 } weir_device_ops;
 
 /* Creates a device from a table and a context. `ops` must outlive the device. The device owns `ctx`:
- * weir_device_destroy calls ops->destroy, if it is set. Missing optional slots are filled here, once. Returns
- * WEIR_ERR_INVALID if an argument is NULL, a required slot is NULL, a group is set only in part, the abilities of
+ * weir_device_destroy calls ops->destroy, if it is set. Missing optional functions get defaults. Returns
+ * WEIR_ERR_INVALID if an argument or a required function is NULL, a group is set only in part, the abilities of
  * get_info do not name exactly the groups that are set, or the sizes of get_info are not powers of two. Returns the
  * failure of get_info if that fails. After a failure the caller still owns `ctx`. */
 WEIR_API weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_device **device);
@@ -133,9 +133,9 @@ WEIR_API weir_status weir_device_get_info(const weir_device *device, weir_device
 /* Stores the runtime's own code and text for the calling thread's last failure (native_error). */
 WEIR_API weir_status weir_device_error(weir_device *device, int64_t *code, const char **text);
 
-/* Check the arguments and call the slots of a device. Adaptors and tests call these functions; a pool uses a device
- * through them only. They return WEIR_ERR_INVALID for NULL, for a size of zero and for a size that is not a multiple of
- * the granularity. */
+/* Check the arguments and call the function of the same name in the device's table. Adaptors and tests call these
+ * functions; a pool uses a device through them only. They return WEIR_ERR_INVALID for NULL, for a size of zero and for
+ * a size that is not a multiple of the granularity. */
 WEIR_API weir_status weir_device_region_alloc(weir_device *device, uint64_t size, uint64_t *address);
 WEIR_API weir_status weir_device_region_free(weir_device *device, uint64_t address, uint64_t size);
 WEIR_API weir_status weir_device_vm_reserve(weir_device *device, uint64_t size, uint64_t *address);

@@ -39,9 +39,8 @@ typedef struct weir_observed_block {
     uint64_t size;       /* as requested */
     uint64_t capacity;   /* bytes from `address` on that belong to this block */
     void *native_stream; /* alloc: stream of the request; use: stream that uses the block; free: stream of the free,
-                            NULL if the block is freed idle */
-    uint32_t stream;     /* number in the pool, from 1, of the stream in `native_stream`; 0 if the block is freed
-                            idle */
+                            NULL for weir_pool_free_idle */
+    uint32_t stream;     /* number in the pool, from 1, of `native_stream`; 0 for a free by weir_pool_free_idle */
     weir_tag tag;        /* alloc: tag of the block; 0 = none */
     uint64_t align;      /* alloc: alignment as requested; 0 = the strategy's own */
     bool listed;         /* alloc: the block was live before the observer was attached */
@@ -61,7 +60,7 @@ typedef struct weir_observed_event {
     uint32_t stream;     /* number of the stream in the pool, from 1; 0: the host has waited for the event */
 } weir_observed_event;
 
-/* The callbacks of an observer: a size-first struct. A slot may be NULL: it is not called. */
+/* The callbacks of an observer: a size-first struct. A callback may be NULL. */
 typedef struct weir_observer_ops {
     size_t struct_size;
     void (*memory_given)(void *ctx, uint64_t address, uint64_t size);

@@ -55,8 +55,8 @@ enum {
     WEIR_POOL_SINGLE_THREADED = 1u << 0,
     /* Every alloc and free reaches the strategy: exact placement, slower calls. */
     WEIR_POOL_NO_FRONT_CACHE = 1u << 1,
-    /* Keep idle regions while growing: fewer device calls, more memory. By default a pool that must grow first returns
-     * regions that are wholly free and too small for the request. */
+    /* Keep idle regions while growing: fewer device calls, more memory. By default a pool that must grow first gives
+     * the regions back to the device that are wholly free and too small for the request. */
     WEIR_POOL_KEEP_IDLE_REGIONS = 1u << 2,
     /* Reserve addresses and map memory into them granule by granule instead of taking regions. The pool grows where the
      * fewest new granules make room. Before it takes much more than the peak of live memory, it moves idle granules. A
@@ -73,7 +73,7 @@ typedef struct weir_oom_record weir_oom_record;
  * pool. It returns true if the pool is to try the request again. */
 typedef bool (*weir_oom_callback)(void *ctx, weir_pool *pool, const weir_oom_record *record);
 
-/* A request that would take the pool above its soft limit. */
+/* Describes a request that would take the pool above its soft limit. */
 typedef struct weir_pressure {
     size_t struct_size;
     uint64_t size; /* bytes requested */
@@ -129,10 +129,10 @@ typedef struct weir_pool_config {
  * and the device or the strategy lacks it; WEIR_ERR_NO_MEMORY if there is no host memory. */
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
 
-/* Destroys the pool: waits for the streams with work that may still touch its memory, returns every region and frees
- * every handle, including live blocks. The pool is gone even if a device call fails. The first failure is returned, so
- * that the caller can report memory that the device did not take back. NULL is allowed. Returns WEIR_ERR_BUSY, and
- * changes nothing, while weir_pool_hold holds the pool. */
+/* Destroys the pool: waits for the streams with work that may still touch its memory, gives every region back to the
+ * device and frees every handle, including live blocks. The pool is gone even if a device call fails. The first failure
+ * is returned, so that the caller can report memory that the device did not take back. NULL is allowed. Returns
+ * WEIR_ERR_BUSY, and changes nothing, while weir_pool_hold holds the pool. */
 WEIR_API weir_status weir_pool_destroy(weir_pool *pool);
 
 /* Hold a pool, and release it. For bindings that register a pool where its owner does not see the registration, such as
@@ -234,7 +234,7 @@ WEIR_API weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_bloc
 /* --- upkeep --- */
 
 enum {
-    WEIR_TRIM_WAIT = 1u << 0, /* also wait for streams whose work may still touch free regions */
+    WEIR_TRIM_WAIT = 1u << 0, /* wait for work that may still touch free regions, and give these regions back too */
 };
 
 /* Returns wholly free regions (virtual memory: wholly free granules, wherever they lie) to the device until at most
@@ -249,7 +249,7 @@ typedef enum weir_walk_state {
     WEIR_WALK_FREE,     /* free, in a lane of the strategy */
     WEIR_WALK_LIVE,     /* a live block */
     WEIR_WALK_CACHED,   /* in a stream's front cache */
-    WEIR_WALK_PENDING,  /* freed, waiting for several streams */
+    WEIR_WALK_PENDING,  /* a freed block that work of several streams may still use */
     WEIR_WALK_UNMAPPED, /* addresses without memory, or with memory that is being moved */
 } weir_walk_state;
 
@@ -262,7 +262,7 @@ typedef struct weir_walk_entry {
     uint64_t size;
     weir_walk_state state;
     uint64_t requested; /* bytes requested, for a live block */
-    uint32_t stream;    /* stream whose lane, cache or pending list holds the range; 0 = open */
+    uint32_t stream;    /* stream that holds the range in its lane, cache or pending list; 0 = the open lane */
     weir_block *block;  /* the live block, if any; do not free it during the walk */
 } weir_walk_entry;
 
@@ -285,7 +285,7 @@ WEIR_API weir_status weir_pool_check(weir_pool *pool, const char **why);
 typedef void (*weir_dump_sink)(void *ctx, const char *line);
 WEIR_API weir_status weir_pool_dump(weir_pool *pool, weir_dump_sink sink, void *ctx);
 
-/* X(NAME, text): the rungs of the ladder that can serve a request, cheapest first. */
+/* X(NAME, text): the rungs (ways to serve a request) of the pool's ladder, cheapest first. */
 #define WEIR_RUNG_LIST(X)                                                                                              \
     X(FRONT, "front cache")                                                                                            \
     X(LANE, "own lane")                                                                                                \
@@ -310,7 +310,7 @@ typedef enum weir_rung {
         WEIR_RUNG_COUNT
 } weir_rung;
 
-WEIR_API const char *weir_rung_name(weir_rung rung); /* returns "own lane"; never NULL */
+WEIR_API const char *weir_rung_name(weir_rung rung); /* returns a readable name such as "own lane"; never NULL */
 
 #define WEIR_SIZE_BUCKETS 48 /* bucket i counts requests of [2^i, 2^(i+1)) bytes */
 
@@ -322,19 +322,19 @@ typedef struct weir_pool_stats {
     uint64_t requested_bytes;      /* live blocks, as requested */
     uint64_t live_bytes;           /* live blocks, as handed out */
     uint64_t cached_bytes;         /* in front caches */
-    uint64_t pending_bytes;        /* freed, waiting for several streams */
+    uint64_t pending_bytes;        /* freed blocks that work of several streams may still use */
     uint64_t free_bytes;           /* free in the strategy, all lanes */
     uint64_t reserved_bytes;       /* live + cached + pending + free, plus memory on its way from or to the device */
     uint64_t peak_requested_bytes; /* exact with one stream and one thread; with several streams, the highest value
                                       at a slow-path call. A block that another thread frees on a stream counts until
                                       the stream's own thread examines the free */
-    uint64_t peak_live_bytes;      /* exact or sampled, as peak_requested_bytes */
+    uint64_t peak_live_bytes;      /* exact under the same conditions as peak_requested_bytes */
     uint64_t peak_reserved_bytes;  /* exact */
     uint64_t largest_free_bytes;
     double external_fragmentation; /* 1 - largest free / free; 0 when nothing is free */
     uint64_t regions;              /* with virtual memory: reserved ranges of addresses */
     uint64_t streams;
-    uint64_t served[WEIR_RUNG_COUNT]; /* requests by the rung that served them */
+    uint64_t served[WEIR_RUNG_COUNT]; /* requests that each rung (way to serve a request) has served */
     uint64_t waits;                   /* stream waits that weir inserted */
     uint64_t syncs;                   /* host waits that weir made */
     uint64_t events_recorded;
@@ -347,7 +347,7 @@ typedef struct weir_pool_stats {
     uint64_t vm_destroys;
     uint64_t vm_maps;
     uint64_t vm_unmaps;
-    uint64_t vm_moved_bytes; /* idle memory that was mapped elsewhere */
+    uint64_t vm_moved_bytes; /* bytes of idle memory that were unmapped and mapped at other addresses */
     uint64_t limit_bytes;    /* as set now; 0 = no limit */
     uint64_t soft_limit_bytes;
     uint64_t soft_limit_growths; /* regions taken above the soft limit */
@@ -375,7 +375,7 @@ typedef struct weir_oom_holder {
     uint64_t blocks;
 } weir_oom_holder;
 
-/* Free memory of one lane, and the reason why it did not serve the request. */
+/* The free memory of one lane, and the reason why it did not serve the failed request. */
 typedef struct weir_oom_lane {
     uint32_t stream; /* 0 = the open lane */
     uint64_t free_bytes;
@@ -402,7 +402,7 @@ typedef struct weir_oom_region {
     X(FREE_BLOCKS) /* free the live blocks between `address` and `address` + `size`: `bytes` in `blocks` blocks */     \
     X(WAIT)        /* synchronise `stream` (0: every stream), where weir failed to, and call               \
                       weir_stream_synced for it, or retire it */           \
-    X(ASK_LESS)    /* ask for at most `bytes` at the strategy's alignment */
+    X(ASK_LESS)    /* request at most `bytes`, with an `align` of 0 */
 
 typedef enum weir_advice_kind {
 #define WEIR_ADVICE_ENUM(name) WEIR_ADVICE_##name,
@@ -421,8 +421,8 @@ typedef struct weir_oom_advice {
     weir_tag tag; /* FREE_BLOCKS: the tag with the most bytes of those blocks */
 } weir_oom_advice;
 
-#define WEIR_OOM_ENTRIES 6 /* the most entries of each list in the record */
-#define WEIR_OOM_ADVICE 4  /* at most one entry for the first two kinds together, and one for each other kind */
+#define WEIR_OOM_ENTRIES 6 /* the most entries of each list in a weir_oom_record */
+#define WEIR_OOM_ADVICE 4  /* at most: RAISE_LIMIT or DEVICE_ROOM, and one piece of advice of each other kind */
 
 /* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_explain (weir/budget.h)
  * formats a report. */
@@ -440,13 +440,13 @@ struct weir_oom_record {
     uint64_t pending_bytes;
     uint64_t free_bytes;
     uint64_t largest_free_bytes;
-    uint64_t idle_region_bytes;  /* bytes in wholly free regions (virtual memory: granules) */
+    uint64_t idle_region_bytes;  /* bytes of wholly free regions; with virtual memory, of wholly free granules */
     uint64_t region_asked_bytes; /* the least size that was requested from the device, for a region or to be mapped;
                                     0 = the limit forbade a request */
     weir_status device_status;   /* the status that the device returned */
     char text[512];              /* the cause in one sentence, for a log */
     uint64_t regions;
-    uint64_t usable_bytes; /* the largest run of free neighbours that the stream may have */
+    uint64_t usable_bytes; /* the largest run of free neighbours that the requesting stream may use */
     weir_tag tag;          /* tag of the request */
     char tag_name[WEIR_TAG_NAME_BYTES];
     uint32_t holder_count; /* number of entries set in holders */
@@ -456,7 +456,7 @@ struct weir_oom_record {
     weir_oom_holder holders[WEIR_OOM_ENTRIES]; /* the most bytes first; blocks without a tag are one entry */
     weir_oom_lane lanes[WEIR_OOM_ENTRIES];     /* the most bytes first */
     weir_oom_region worst[WEIR_OOM_ENTRIES];   /* regions, the most free bytes first */
-    weir_oom_advice advice[WEIR_OOM_ADVICE];   /* none if host memory was missing, or if no known change would help */
+    weir_oom_advice advice[WEIR_OOM_ADVICE];   /* no advice if host memory was missing, or no change would help */
 };
 
 #define WEIR_OOM_RECORD_INIT WEIR_STRUCT_INIT(weir_oom_record)

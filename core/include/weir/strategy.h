@@ -52,10 +52,10 @@ enum {
     /* A strategy that combines strategies, and marks records of taken ranges with WEIR_RECORD_ROUTE. It must not be
      * built on another strategy with this flag. The pool ignores the flag. */
     WEIR_STRATEGY_ROUTES = 1u << 3,
-    /* Requests waste no memory, whatever their order. A request of the strategy's own alignment takes exactly its size
-     * in granules from one end of a free range. gather joins whole ranges. While the lane's part of a region can hold a
-     * request of the size_hint for which the region was added, alloc for that lane serves such a request.
-     * weir_pool_would_fit relies on this. */
+    /* Requests waste no memory, in any order: a request of the strategy's own alignment takes exactly its size in
+     * granules from one end of a free range, and gather joins whole ranges. As long as the free memory of one lane in a
+     * region can hold a request of the size for which the region was added (size_hint), alloc for that lane serves such
+     * a request. weir_pool_would_fit relies on this. */
     WEIR_STRATEGY_CUTS_ENDS = 1u << 4,
 };
 
@@ -98,7 +98,7 @@ typedef struct weir_record {
 } weir_record;
 
 #define WEIR_RECORD_TAKEN UINT32_C(0x80000000)
-/* Includes WEIR_RECORD_TAKEN. The range is free, but neighbours must not merge with it. */
+/* State of a free range with which neighbours must not merge. Includes WEIR_RECORD_TAKEN. */
 #define WEIR_RECORD_KEPT UINT32_C(0xC0000000)
 /* A bit of `own` for a strategy that combines strategies. It sets the bit while the range is taken and clears the bit
  * before it passes the token to free. */
@@ -124,7 +124,7 @@ typedef struct weir_range_info {
     uint64_t size;
     bool taken;
     weir_lane lane; /* of a free range */
-    weir_tick tick; /* of a free range; without meaning in the open lane */
+    weir_tick tick; /* tick of a free range; without meaning in the open lane */
     void *token;    /* of a taken range */
     bool set_apart; /* free, but kept for requests of one size: a request of another size gets the range only as a
                        last resort */
@@ -175,7 +175,7 @@ typedef struct weir_strategy_ops {
 
     /* Prepares `lane` before anything is allocated from it or freed into it (the open and the unmapped lane included),
      * so that free cannot run out of host memory. A repeated call has no effect. Returns WEIR_ERR_NO_MEMORY if there is
-     * no host memory. The slot is NULL if the strategy has nothing to prepare. */
+     * no host memory. lane_add may be NULL. */
     weir_status (*lane_add)(void *state, weir_lane lane);
 
     /* Returns the size of the region to request from the device when no range serves a request. The size is at least
@@ -196,7 +196,7 @@ typedef struct weir_strategy_ops {
     weir_status (*region_remove)(void *state, void *region, const weir_tick *limits, size_t lanes);
     /* Finds a region that region_remove would accept, at a cost that does not grow with the number of regions in use.
      * Prefers the region that has been free the longest, if the strategy knows it. Returns false if there is no such
-     * region. If the slot is NULL, the pool tries region after region. */
+     * region. If region_idle is NULL, the pool tries region after region. */
     bool (*region_idle)(const void *state, const weir_tick *limits, size_t lanes, uint64_t *address);
 
     /* Takes the best range of `lane` with a tick at or below `limit`. `align` is a power of two. Returns
@@ -207,8 +207,8 @@ typedef struct weir_strategy_ops {
     /* Frees the range of `token` into `lane` at `tick` and merges it with its neighbours. Cannot fail for a token from
      * alloc. */
     void (*free)(void *state, void *token, weir_lane lane, weir_tick tick);
-    /* Moves the ranges of `lane` that were freed at or before `limit` to the open lane. Returns the number of bytes
-     * moved. */
+    /* Moves the ranges of `lane` that were freed at or before `limit` to the open lane, which every stream may use at
+     * once. Returns the number of bytes moved. */
     uint64_t (*promote)(void *state, weir_lane lane, weir_tick limit);
     /* Joins free memory for a request that alloc for `lane` has refused. Looks for a run of neighbouring free ranges,
      * or a single range, that holds the request, among the ranges of each lane l below `lanes` with a tick at or below
@@ -217,7 +217,7 @@ typedef struct weir_strategy_ops {
      * for `lane`, then succeeds. Returns false, and changes nothing, if there is no such run. If `last_resort` is true,
      * the request fails otherwise: gather must also use memory that the strategy sets apart for requests of another
      * kind, and memory that alloc would find, because alloc may not have been called. The cost may grow with the number
-     * of ranges: the pool calls gather where the alternative is a device call. The slot is NULL with
+     * of ranges: the pool calls gather where the alternative is a device call. gather is NULL with
      * WEIR_STRATEGY_PRIVATE_LANES. */
     bool (*gather)(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes, uint64_t size,
                    uint64_t align, bool last_resort);
@@ -242,20 +242,20 @@ typedef struct weir_strategy_ops {
      * free as required.
      *
      * Returns WEIR_ERR_BUSY unless all of the memory is free as required, WEIR_ERR_NO_MEMORY if there is no memory for
-     * the strategy's own records. Nothing has changed then. The slot may be NULL: such a strategy serves no pool with
+     * the strategy's own records. Nothing has changed then. claim may be NULL: such a strategy serves no pool with
      * virtual memory. */
     weir_status (*claim)(void *state, uint64_t address, uint64_t size, size_t count, const weir_tick *limits,
                          size_t lanes, void **tokens);
     /* Visits the unmapped ranges and the free ranges around them. A run consists of neighbouring ranges that are free
      * or unmapped, at least one of them unmapped. For each run of at least `least` bytes every range is visited, in
      * address order. The runs come in any order, but the same calls give the same order. The cost should depend on the
-     * number of holes, not on the number of ranges: the pool calls this to grow. If the slot is NULL, the pool uses
-     * walk. */
+     * number of unmapped ranges, not on that of all ranges: the pool calls this to grow. If walk_holes is NULL, the
+     * pool uses walk. */
     void (*walk_holes)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
     /* Visits runs of neighbouring ranges that are free or unmapped, as walk_holes does, but also runs without an
      * unmapped range. It must visit each run in which free neighbours that are not unmapped have at least `least` bytes
      * together; it may visit other runs too. `least` is not 0. Runs around small free ranges should come first: the
-     * pool stops when it has seen enough. If the slot is NULL, the pool uses walk. */
+     * pool stops when it has seen enough. If walk_free is NULL, the pool uses walk. */
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 } weir_strategy_ops;
 

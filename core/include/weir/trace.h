@@ -16,7 +16,7 @@ extern "C" {
 
 /* X(NAME, letter): the kinds of event lines. */
 #define WEIR_TRACE_KIND_LIST(X)                                                                                        \
-    X(PRIOR, 'p') /* a block that was live before the window */                                                        \
+    X(PRIOR, 'p') /* a block that was live before the recording */                                                     \
     X(ALLOC, 'a')                                                                                                      \
     X(FREE, 'f')                                                                                                       \
     X(REALLOC, 'r')                                                                                                    \
@@ -29,10 +29,10 @@ extern "C" {
     X(CAPACITY, 'l') /* capacity or budget change */                                                                   \
     X(MARK, 'm')     /* phase begin, end, instant */                                                                   \
     X(POOL, 'q')     /* enter or leave a private pool */                                                               \
-    X(SEGMENT, 's')  /* recorded truth: driver segment */                                                              \
-    X(MAPPING, 'z')  /* recorded truth: physical memory mapped or unmapped */                                          \
-    X(OOM, 'o')      /* recorded truth: out of memory */                                                               \
-    X(COUNTERS, 'v') /* recorded truth: counters */
+    X(SEGMENT, 's')  /* for comparison with a replay: a segment of the driver */                                       \
+    X(MAPPING, 'z')  /* for comparison with a replay: physical memory mapped or unmapped */                            \
+    X(OOM, 'o')      /* for comparison with a replay: out of memory */                                                 \
+    X(COUNTERS, 'v') /* for comparison with a replay: counters */
 
 typedef enum weir_trace_kind {
 #define WEIR_TRACE_KIND_ENUM(name, letter) WEIR_TRACE_##name = (letter),
@@ -54,13 +54,13 @@ typedef struct weir_trace_event {
     uint32_t thread;  /* host thread */
     uint32_t tag;     /* index into the tag dictionary: call site, operator, layer */
     uint32_t pool;    /* private pool */
-    uint64_t time_ns; /* since the start of the trace; all kinds but PRIOR */
+    uint64_t time_ns; /* time since the start of the trace; PRIOR has none */
     uint64_t id;      /* number of the block. RECORD, WAIT and SYNC 'e': number of the event. REALLOC: number of the
                          new block */
     uint64_t old_id;  /* REALLOC: the block that it replaces */
     uint64_t size;    /* bytes requested. WORK: duration in ns. CAPACITY: bytes. COUNTERS: reserved. OOM: request */
     uint64_t extra;   /* ALLOC: alignment or 0. OOM: free bytes. COUNTERS: allocated bytes */
-    uint64_t address; /* PRIOR, ALLOC, SEGMENT, MAPPING; 0 = not known */
+    uint64_t address; /* address in PRIOR, ALLOC, SEGMENT and MAPPING; 0 = not known */
     const char *name; /* MARK: its text, owned by the creator of the event */
 } weir_trace_event;
 

@@ -92,7 +92,7 @@ static void destroy(void *ctx)
     adaptor->kind->destroy(adaptor);
 }
 
-/* Defines the slot of each call. A result is valid after success only. */
+/* Defines an adaptor's function for each call of a device. `result` is valid after success only. */
 #define SET(word) , .word = word
 #define CALL(NAME, slot, n, ...)                                                                                       \
     static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                                     \
@@ -121,7 +121,7 @@ WEIR__DEVICE_CALLS(CALL, GIVING)
 #define VM_SLOTS WEIR__VM_CALLS(SLOT, SLOT)
 #define ORDERING_SLOTS WEIR__ORDERING_CALLS(SLOT, SLOT)
 
-/* The tables of adaptors, by the abilities of the wrapped device. */
+/* The function tables of adaptors, indexed by the abilities of the wrapped device. */
 static const weir_device_ops tables[] = {
     [0] = {BASE_SLOTS},
     [WEIR_DEVICE_ORDERED] = {BASE_SLOTS ORDERING_SLOTS},

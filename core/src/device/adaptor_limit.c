@@ -21,21 +21,21 @@ struct limiter {
     weir__adaptor base;
     uint64_t limit_bytes;
     pthread_mutex_t lock;   /* guards the members below */
-    pthread_cond_t settled; /* signalled when a request has returned */
+    pthread_cond_t settled; /* signalled when the device has answered a request, or got memory back */
     uint64_t held_bytes;
     uint64_t asked_bytes;
     weir__number_map sizes; /* sizes by handle */
     size_t promised;        /* entries of `sizes`, plus calls in progress that may each add an entry */
 };
 
-/* --- admitting and settling --- */
+/* --- before and after a call to the device --- */
 
 static bool takes_memory(weir_device_call kind)
 {
     return kind == WEIR_CALL_REGION_ALLOC || kind == WEIR_CALL_VM_CREATE;
 }
 
-/* True if the call takes or returns memory. All other calls pass without the lock. */
+/* True if the call takes memory from the device or gives it back. All other calls pass without the lock. */
 static bool moves_memory(weir_device_call kind)
 {
     return takes_memory(kind) || kind == WEIR_CALL_REGION_FREE || kind == WEIR_CALL_VM_DESTROY;

@@ -40,7 +40,7 @@ __attribute__((format(printf, 2, 3))) static void append(struct text_line *line,
     }
 }
 
-/* Appends members of a call by letter: address, size, handle, event, the native stream, c: complete. */
+/* Appends the members that `letters` names by initials: address, size, handle, event, native stream, complete. */
 static void append_members(struct text_line *line, const weir__adaptor_call *call, const char *letters)
 {
     for (; *letters != '\0'; letters++) {

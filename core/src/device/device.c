@@ -24,15 +24,15 @@
 #include <unistd.h>
 
 struct weir_device {
-    weir_device_ops ops;            /* a group may be missing as a whole; no other slot is NULL */
-    const weir_device_ops *made_of; /* the backend's own table; identifies the kind of device */
+    weir_device_ops ops;            /* all functions of an absent group are NULL; no other function is */
+    const weir_device_ops *made_of; /* the backend's own function table, which identifies the kind of device */
     void *ctx;
     weir_device_info info;
     atomic_uint holds; /* pools and adaptors that use the device, and explicit holds */
     pid_t process;
 };
 
-/* --- defaults for missing optional slots --- */
+/* --- defaults for missing optional functions --- */
 
 static weir_status no_native_error(void *ctx, int64_t *code, const char **text)
 {
@@ -55,7 +55,7 @@ static weir_status no_stream_check(void *ctx, void *native_stream)
 
 /* --- creation --- */
 
-/* True if all slots of a group are set, or none. */
+/* True if a group of functions is set completely or not at all. */
 static bool is_whole(int set, int slots)
 {
     return set == 0 || set == slots;
@@ -104,8 +104,8 @@ static void fill_missing(weir_device_ops *ops)
     }
 }
 
-/* Checks the facts. The abilities must match exactly the groups that are set. Tolerance would be dangerous: the memory
- * of a device that is wrongly taken for synchronous is reused while work is running. */
+/* Checks the properties that get_info returned. The abilities must name exactly the groups that are set: the memory of
+ * a device that is wrongly taken for synchronous would be reused while work is running. */
 static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
 {
     if (!is_power_of_two(info->region_granularity_bytes) || !is_power_of_two(info->region_alignment_bytes)) {
@@ -259,8 +259,8 @@ weir_status weir_device_error(weir_device *device, int64_t *code, const char **t
 
 /* --- the calls --- */
 
-/* Checks a call. `wrong`, if not NULL, describes a bad argument other than the device and `size`, which is NULL for a
- * call without a size. */
+/* Checks that the device has the function and that the size of the call is valid. `wrong`, if not NULL, is the text of
+ * a refusal for another bad argument. `size` is NULL for a call without a size. */
 static weir_status check(const weir_device *device, const char *function, weir_device_call call, const char *wrong,
                          const uint64_t *size)
 {
@@ -285,7 +285,7 @@ static weir_status check(const weir_device *device, const char *function, weir_d
     return WEIR_OK;
 }
 
-/* The checks of the arguments by word. */
+/* The check of each argument of a device call. */
 #define CHECK(word) CHECK_##word
 #define CHECK_address
 #define CHECK_native_stream

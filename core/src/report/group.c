@@ -141,7 +141,7 @@ struct question {
     uint64_t soft_limit;     /* 0: no soft limit */
     uint64_t room;           /* bytes that may still be taken */
     uint64_t over;           /* bytes by which the pool is above its limit; `room` is then 0 */
-    uint64_t largest_region; /* the largest region for which there may be room, if the strategy prefers large regions */
+    uint64_t largest_region; /* upper bound of the region size that the strategy prefers, given the room */
 };
 
 static int by_size(const void *left, const void *right)
@@ -151,9 +151,9 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Returns the most bytes that one request among several takes off a free range: the front cache rounds small requests
- * up. (A block in the front cache is a piece of its own for any request.) If the rounded size cannot be served, the
- * request takes its exact size. So a single request is not rounded. */
+/* Returns the most bytes that one request of a group takes off a free range. The front cache rounds small requests up.
+ * If no range serves the rounded size, the request takes its exact size, so a single request counts with its exact
+ * size. */
 static uint64_t most_taken(const struct question *q, uint64_t size, size_t n)
 {
     WEIR_ASSERT(size != 0 && n != 0);
@@ -231,8 +231,8 @@ static void look_at_regions(struct question *q)
     }
 }
 
-/* Bounds the size of regions: the pool takes no region larger than the room below the limits, except that idle regions
- * may be returned to make room. */
+/* Bounds the regions that the strategy may prefer: none may be larger than the room below the limits, plus the idle
+ * regions that the pool may give back to make room. */
 static void bound_regions(struct question *q)
 {
     const uint64_t soft = q->soft_limit;
@@ -240,7 +240,7 @@ static void bound_regions(struct question *q)
     q->largest_region = saturating_add(smaller(q->room, below_soft), q->idle_bytes);
 }
 
-/* Returns the largest region that may be taken for a request of the kind. */
+/* Returns the size of the largest region that the pool may take for a request of this size. */
 static uint64_t most_of(const struct question *q, const struct kind *kind)
 {
     const uint64_t most = smaller(kind->preferred, q->largest_region);
@@ -257,9 +257,9 @@ static bool gathers(const struct question *q)
     return q->pool->strategy->gather != NULL;
 }
 
-/* Computes how many bytes of new regions a request uses in the worst case. A region of `bytes` serves bytes / size
- * requests, at least one, and wastes the rest. The most bytes for each request are used by the largest region that
- * serves no more requests than the least region does. */
+/* Returns the most bytes of new regions that one request can use up. A region serves its size / `size` requests, at
+ * least one, and wastes the rest. The worst case is the largest region that serves no more requests than the least
+ * region does. */
 static uint64_t share_of(const struct question *q, const struct kind *kind)
 {
     WEIR_ASSERT(q->size != 0 && kind->least != 0);
@@ -306,8 +306,8 @@ struct region_sums {
     uint64_t held;
 };
 
-/* Adds the sums of a finished region to the question. Above the limit, returning a region creates no room to grow, so
- * several requests cannot count on its bytes. */
+/* Adds the sums of a finished region to `q`. While the pool is above its limit, giving an idle region back creates no
+ * room to grow, so several requests cannot count on the bytes of that region. */
 static void end_region(struct question *q, const struct region_sums *sums, uint64_t size)
 {
     WEIR_ASSERT(sums->free_bytes <= size && sums->run <= size);
@@ -320,8 +320,8 @@ static void end_region(struct question *q, const struct region_sums *sums, uint6
     }
 }
 
-/* Adds up all pieces. As a last resort the pool gathers neighbours, so a single request may have a whole run. Several
- * requests count on single ranges only. */
+/* Adds up the free pieces. A single request may use a whole run of neighbours, because the pool gathers them as a last
+ * resort. Several requests count on single ranges only. */
 static void look_at_pieces(struct question *q, const struct snapshot *snapshot)
 {
     WEIR_ASSERT(q->size != 0);
@@ -358,7 +358,7 @@ static weir_status look(struct question *q, const weir_stream *stream)
     return WEIR_OK;
 }
 
-/* --- the sums; each returns the missing bytes of room --- */
+/* --- how many bytes of room are missing --- */
 
 static uint64_t missing_of(const struct question *q, uint64_t wanted)
 {
@@ -379,8 +379,8 @@ static uint64_t missing_for_one(const struct question *q)
     return wanted > there ? wanted - there : 0;
 }
 
-/* Returns the next region that the pool takes for a request of the first kind, after `taken` bytes of `room` have been
- * taken. Pool lock held. */
+/* Returns the size of the next region that the pool takes for requests of one size, after it has taken `taken` of
+ * `room` bytes. Pool lock held. */
 static uint64_t next_region_locked(const struct question *q, uint64_t taken, uint64_t room)
 {
     WEIR_ASSERT(pool_is_locked(q->pool));
@@ -394,8 +394,8 @@ static uint64_t next_region_locked(const struct question *q, uint64_t taken, uin
     return has_room ? preferred : least;
 }
 
-/* Returns the bytes of the regions that the pool takes one after the other for `count` requests of the first kind, if
- * `room` bytes may be taken. */
+/* Returns the bytes of the regions that the pool takes, one after the other, for `count` requests of one size, if it
+ * may take `room` bytes. */
 static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t room)
 {
     uint64_t taken = 0;
@@ -412,8 +412,8 @@ static uint64_t regions_for(const struct question *q, uint64_t count, uint64_t r
     return taken;
 }
 
-/* Each request counts as one of the largest size. If idle regions may be exchanged for new ones, or if sizes or cuts
- * differ, each new region is assumed to serve as few requests as possible. */
+/* Each request counts as one of the largest size. If idle regions may be exchanged for new regions, if sizes differ, or
+ * if blocks are not cut from the ends of ranges, each new region is assumed to serve as few requests as possible. */
 static uint64_t missing_for_several(const struct question *q)
 {
     WEIR_ASSERT(q->count > 1);
@@ -438,8 +438,9 @@ static uint64_t missing_for_regions(const struct question *q)
     return missing_of(q, wanted);
 }
 
-/* Virtual memory: a request fails only because of the granules that it and the live blocks touch. Wherever a request
- * begins, it touches at most one granule more than its length. The last request gets the best place that exists. */
+/* With virtual memory a request fails only if the granules that the request and the live blocks touch exceed the room.
+ * A request touches at most one granule more than its length. The last request gets the best place, so it touches no
+ * extra granule. */
 static uint64_t missing_for_granules(const struct question *q)
 {
     WEIR_ASSERT(q->pool->vm != NULL && q->kind_count != 0);
@@ -483,7 +484,7 @@ weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint
     if (status == WEIR_OK && n > 0) {
         struct question bounded = q;
         bound_regions(&bounded);
-        missing = missing_for(&bounded) == 0 ? 0 : missing_for(&q); /* with more room, regions may be larger */
+        missing = missing_for(&bounded) == 0 ? 0 : missing_for(&q); /* more room may mean larger regions */
     }
     free(q.kinds);
     if (status == WEIR_OK) {

@@ -286,8 +286,8 @@ static void add_counters(weir_pool_stats *stats, struct live_sums *sums, weir_st
     stream_unlock(stream);
 }
 
-/* Adds the peaks. With one stream, that stream's peaks are exact. With several streams, adds the sampled peaks, to
- * which this call adds a sample. Pool lock held. */
+/* Stores the peaks of the pool. With one stream, add_counters has stored that stream's exact peaks. With several
+ * streams, the peaks are sampled, and this call adds a sample. Pool lock held. */
 static void add_peaks(weir_pool *pool, weir_pool_stats *stats, const struct live_sums *sums)
 {
     WEIR_ASSERT(pool_is_locked(pool));

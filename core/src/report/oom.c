@@ -27,16 +27,16 @@
 
 /* --- runs of neighbours --- */
 
-/* The free memory to search for. Pieces stuck on the stream `waived` count as usable; if `waived` is SNAPSHOT_SEVERAL,
- * all stuck pieces count as usable. */
+/* The free memory to search for. Memory that is stuck on unfinished work of the stream `waived` counts as usable; if
+ * `waived` is SNAPSHOT_SEVERAL, all stuck memory does. */
 struct need {
     uint64_t size;
     uint64_t align;
     uint32_t waived;
 };
 
-/* A window: the neighbours first <= i < end of one region. The window would hold the need if its live memory (`bytes`
- * in `blocks` blocks) were freed. */
+/* A window: the neighbouring pieces first <= i < end of one region. They would hold the request if the live memory in
+ * them (`bytes` in `blocks` blocks) were freed. */
 struct window {
     size_t first;
     size_t end;
@@ -74,8 +74,8 @@ static void count_piece(struct window *window, const struct snapshot_piece *piec
     }
 }
 
-/* Finds the window with the fewest bytes to be freed. As the first piece of the window moves up, so does the last: both
- * pass every piece once. */
+/* Finds the window with the fewest bytes to be freed. Both ends of the window only move up, so each end passes every
+ * piece once. */
 static bool cheapest_window(const struct snapshot *snapshot, const struct need *need, struct window *best)
 {
     struct window window = {0};
@@ -94,8 +94,8 @@ static bool cheapest_window(const struct snapshot *snapshot, const struct need *
             count_piece(&window, &snapshot->pieces[window.first++], false);
             continue;
         }
-        /* No further window of this run serves. The piece at window.end begins the next run, or is a barrier between
-         * two runs. */
+        /* No other window that ends at window.end serves. The next window begins with the piece at window.end, or
+         * behind that piece if no window may contain it. */
         const bool barrier = window.end < snapshot->count && !passable(&snapshot->pieces[window.end], need->waived);
         const size_t next = window.end + (barrier || window.end == window.first ? 1 : 0);
         window = (struct window){.first = next, .end = next};
@@ -187,7 +187,7 @@ static void advise_freeing(weir_oom_record *record, const struct snapshot *snaps
     }
 }
 
-/* Advises to wait. A piece is stuck on a stream only if the pool's wait for that stream has failed. */
+/* Advises to wait for a stream. Free memory is stuck on a stream only if the pool's wait for that stream has failed. */
 static void advise_waiting(weir_oom_record *record, const struct snapshot *snapshot, struct need need)
 {
     struct window window;
@@ -244,7 +244,7 @@ static bool any_stuck(const struct snapshot *snapshot)
     return false;
 }
 
-/* Computes the mapping. Pool lock held. */
+/* Pool lock held. */
 static struct mapping mapping_locked(weir_oom_record *record, const struct request *request,
                                      const struct snapshot *snapshot)
 {
@@ -262,8 +262,8 @@ static struct mapping mapping_locked(weir_oom_record *record, const struct reque
     };
 }
 
-/* Returns the missing bytes. If the device's capacity is not known, or if memory is free but could not be moved,
- * returns the size of the request. */
+/* Returns how many more bytes the request needs. If the device's capacity is not known, or if memory is free but could
+ * not be moved, returns the size of the request. */
 static uint64_t missing_granules(const struct mapping *mapping)
 {
     WEIR_ASSERT(mapping->wish != 0 && mapping->wish % mapping->granule == 0);
@@ -325,7 +325,7 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
 
 /* --- regions --- */
 
-/* Keeps the regions with the most free bytes, the most first. */
+/* Inserts the region into record->worst, the list of the regions with the most free bytes, in descending order. */
 static void keep_region(weir_oom_record *record, const weir_oom_region *region)
 {
     WEIR_ASSERT(region->free_bytes <= region->size);
@@ -343,7 +343,7 @@ static void keep_region(weir_oom_record *record, const weir_oom_region *region)
     record->region_count = kept + 1;
 }
 
-/* Sums up the regions. The usable bytes are the largest run of free neighbours that the asking stream may use. */
+/* Sums up the regions. usable_bytes becomes the largest run of free neighbours that the requesting stream may use. */
 static void look_at_regions(weir_oom_record *record, const struct snapshot *snapshot)
 {
     WEIR_ASSERT(record->regions == 0 && record->usable_bytes == 0);
@@ -476,8 +476,8 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
             plain_size(record->reserved_bytes - record->idle_region_bytes, a),
             plain_size(weir__vm_granule(request->pool), b));
     }
-    /* Names the bytes of the whole region. Free memory is not subtracted: one new region always satisfies the request,
-     * but scattered free memory may not. */
+    /* The text names the bytes of a whole region, without subtracting free memory: one new region always satisfies the
+     * request, but scattered free memory may not. */
     if (request->limited) {
         say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a));
     } else {
@@ -501,7 +501,7 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
 
 /* --- the record --- */
 
-/* The bytes, by tag, of the blocks whose free the record advises. */
+/* Sums, by tag, the bytes of the blocks that the advice asks to free. */
 struct tag_search {
     const weir_oom_advice *advice;
     uint64_t bytes[WEIR_TAGS];
@@ -531,7 +531,7 @@ static void name_tag(weir_pool *pool, weir_oom_record *record)
     }
 }
 
-/* Computes the possible growth. Pool lock held. */
+/* Pool lock held. */
 static struct growth growth_locked(const struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));

@@ -35,10 +35,10 @@ static uint32_t stuck_on(const struct taking *taking, const weir_block *block)
     return stuck;
 }
 
-/* Sets the state of a taken range. Other threads move blocks in and out of front caches meanwhile, under their streams'
- * locks; of such a block only the state may be read, and a cached block does not tell which stream's cache holds it. A
- * large cached block counts as free: it coalesces with its neighbours before any large request looks for memory. Pool
- * lock held. */
+/* Sets the state of a piece that the strategy counts as taken: a live or a freed block. Other threads move blocks in
+ * and out of front caches meanwhile, under their streams' locks. So only the state of a cached block may be read, and
+ * its stream is not known. A large cached block counts as free: it coalesces with its neighbours before any large
+ * request looks for memory. Pool lock held. */
 static void judge_block(const struct taking *taking, const weir_block *block, struct snapshot_piece *piece)
 {
     WEIR_ASSERT(pool_is_locked(taking->pool));
@@ -84,7 +84,6 @@ static int by_address(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* True if the pieces are in order and none overlaps the next. */
 static bool is_sorted(const struct snapshot *snapshot)
 {
     for (size_t i = 1; i < snapshot->count; i++) {

@@ -225,7 +225,7 @@ void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
 /* --- check --- */
 
 struct tag_tally {
-    struct tag_sums sums; /* sums of the counters minus those of the blocks */
+    struct tag_sums sums; /* sums of the counters minus the sums over live blocks; 0 if they agree */
     bool stray;           /* a freed block carries a tag */
 };
 

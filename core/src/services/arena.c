@@ -43,7 +43,7 @@ struct chunk {
 struct user {
     weir_stream *stream;
     uint64_t serial;
-    bool ended; /* the stream does not use later allocations */
+    bool ended; /* the stream's use has ended: it does not touch later allocations */
 };
 
 struct mark {
@@ -54,8 +54,8 @@ struct mark {
     uint64_t used_bytes;
 };
 
-/* used_bytes = sum of top of all chunks and of the own blocks. Exactly the chunks up to `current` have top > 0; the
- * rest are kept_chunks <= keep_chunks. Every shared chunk is in use. */
+/* Invariants: used_bytes = sum of `top` over all chunks and the blocks of `own`. The chunks up to `current` have top >
+ * 0; the chunks behind it are empty: kept_chunks <= keep_chunks. A chunk that is `shared` is in use. */
 struct weir_arena {
     weir_pool *pool; /* NULL: the pool has been destroyed */
     weir_stream *stream;
@@ -236,7 +236,7 @@ static struct chunk **behind_current(weir_arena *arena)
     return arena->current != NULL ? &arena->current->next : &arena->first;
 }
 
-/* Returns kept chunks to the pool, except the first `most` of them. */
+/* Gives kept chunks back to the pool, except the first `most` of them. */
 static void trim_kept(weir_arena *arena, uint64_t most)
 {
     struct chunk **link = behind_current(arena);
@@ -425,7 +425,7 @@ static weir_status provide_chunk(weir_arena *arena)
     return status;
 }
 
-/* Makes the next chunk the current one and serves the request from it. There is room for the request. */
+/* Makes the next chunk the current chunk and serves the request from it. The request fits into an empty chunk. */
 static weir_status next_chunk(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address)
 {
     const weir_status status = provide_chunk(arena);
@@ -439,7 +439,7 @@ static weir_status next_chunk(weir_arena *arena, uint64_t size, uint64_t align, 
     return bump(arena, arena->current, size, align, address) ? WEIR_OK : WEIR_ERR_INTERNAL;
 }
 
-/* Gets a block for this request alone. If the pool has no memory, returns the kept chunks and tries again. */
+/* Gets a block for this request alone. If the pool has no memory, gives the kept chunks back to it and tries again. */
 static weir_status own_block(weir_arena *arena, uint64_t size, uint64_t align, uint64_t *address)
 {
     WEIR_ASSERT(size != 0 && is_power_of_two(align));
@@ -492,7 +492,7 @@ weir_status weir_arena_alloc(weir_arena *arena, uint64_t size, uint64_t align, u
     if (arena->current != NULL && bump(arena, arena->current, size, align, address)) {
         return WEIR_OK;
     }
-    /* A block starts at a multiple of the granule, so only the excess of a larger alignment is added. */
+    /* A block starts at a multiple of the granule, so aligning the result skips at most align - granule bytes. */
     const uint64_t skipped = align > arena->granule ? align - arena->granule : 0;
     weir_status status = WEIR_ERR_NO_MEMORY;
     if (size + skipped <= arena->chunk_bytes) {
@@ -637,7 +637,7 @@ weir_status weir_arena_rewind(weir_arena *arena, weir_mark mark)
 
 /* --- other streams --- */
 
-/* Returns the entry for a new user, or NULL without host memory. */
+/* Returns an unused entry of `users`, or NULL if there is no host memory. */
 static struct user *reserve_user(weir_arena *arena)
 {
     WEIR_ASSERT(arena->user_count <= arena->user_room);

@@ -33,7 +33,7 @@ static weir_status start_strategy(weir_pool *pool)
         free(pool->state);
         return WEIR_ERR_NO_MEMORY;
     }
-    pool->config.strategy_config = NULL; /* from here on the caller may free its struct */
+    pool->config.strategy_config = NULL; /* init is done with the struct, so the caller may free it */
     return WEIR_OK;
 }
 
@@ -105,8 +105,8 @@ static void free_lanes(weir_pool *pool)
     weir__number_map_fini(&pool->natives);
 }
 
-/* Returns the size of the largest request that front caches serve. With virtual memory a large block coalesces at once,
- * because its place decides where memory has to be mapped. */
+/* Returns the size of the largest request that front caches serve. With virtual memory larger blocks bypass the caches
+ * and merge with free neighbours at once, because their addresses decide where memory has to be mapped. */
 static uint64_t largest_in_front(const weir_pool *pool)
 {
     WEIR_ASSERT(pool->granule_mask + 1 == UINT64_C(1) << pool->granule_shift);
@@ -164,8 +164,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 
 /* --- destruction --- */
 
-/* Waits for the streams that may still use the memory to be returned. If an event cannot be recorded or waited for,
- * waits for the stream itself. */
+/* Waits for the work of all streams, which may still use the memory that the pool gives back. If a wait through an
+ * event fails, synchronises the stream itself. */
 static void quiesce(weir_pool *pool, weir_status *first)
 {
     WEIR_ASSERT(!pool->growth.taken);

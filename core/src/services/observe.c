@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes all locks and the right to grow. Until let_go is called, no thread takes memory from the device or returns any,
- * and no thread allocates or frees a block. */
+/* Takes all locks and the right to grow. Until let_go is called, no thread takes memory from the device or gives memory
+ * back, and no thread allocates or frees a block. */
 static void hold_still(weir_pool *pool)
 {
     pool_lock(pool);
@@ -127,8 +127,8 @@ static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
     return observer;
 }
 
-/* Waits until no thread is left that may call a removed observer. One thread at a time waits. It waits for both sides,
- * because a thread may read the side and count itself on that side much later. No lock held. */
+/* Waits until no thread can call a removed observer any more. Both counters telling[side] must become 0, because a
+ * thread may read `side` and count itself there much later. One thread at a time waits. No lock held. */
 static void await_telling(weir_pool *pool)
 {
     while (atomic_exchange(&pool->watch.awaiting, true)) {

@@ -148,8 +148,8 @@ static bool keep_for_beginning(weir_recorder *recorder, const weir__record_entry
                                .address = event->address,
                                .stream = event->stream,
                                .device = event->device};
-    /* Does not wait for a drain in progress, which writes the header anyway: the caller may hold a lock that the sink
-     * needs. */
+    /* A drain in progress will write the header. Waiting for it could deadlock: the caller may hold a lock that the
+     * sink needs. */
     if (event->kind != WEIR_TRACE_PRIOR || pthread_mutex_trylock(&recorder->lock) != 0) {
         return false;
     }
@@ -220,9 +220,9 @@ static uint32_t stream_number(uint32_t number)
     return number != 0 ? number : WEIR_TRACE_NONE;
 }
 
-/* Records an alloc. If the block was live when the observer was attached, only keeps it, because the pool is locked. If
- * there is no memory to keep it, its alloc and its free are lost events. All such blocks are reported before any other
- * event. */
+/* Records an alloc. A block that was live when the observer was attached is only noted, because the pool is locked.
+ * Without memory for the note, the block's alloc and free are lost events. All such blocks are reported before any
+ * other event. */
 static void block_alloc(void *ctx, const weir_observed_block *block)
 {
     if (block->listed) {

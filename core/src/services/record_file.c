@@ -35,7 +35,7 @@ struct weir__record_file {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool begun; /* under `lock`: from now on the thread drains */
+    bool begun; /* guarded by `lock`: the recording has begun, so the thread drains */
     bool ending;
     bool halted; /* the thread has ended */
 };
@@ -145,7 +145,7 @@ static void *drain_until_the_end(void *ctx)
         (void)pthread_cond_timedwait(&file->wake, &file->lock, &at);
         if (file->begun && !file->ending) {
             pthread_mutex_unlock(&file->lock);
-            (void)weir_recorder_drain(recorder, NULL); /* a failure is reported at the end */
+            (void)weir_recorder_drain(recorder, NULL); /* the end of the recording reports a failure */
             pthread_mutex_lock(&file->lock);
         }
     }

@@ -20,7 +20,7 @@ typedef struct weir__prior {
 struct weir_recorder {
     /* Members that the recording threads use: */
     weir__rings rings;
-    _Atomic uint64_t lost;     /* lost before they reached the text */
+    _Atomic uint64_t lost;     /* events lost before they reached the text */
     atomic_bool drains_itself; /* true: a thread with a full ring drains; false: it drops the event */
 
     /* Members that the drain uses, under its lock: */

@@ -273,7 +273,7 @@ void weir__rings_init(weir__rings *rings, uint32_t ring_events)
     rings->start_ns = wall_ns();
 }
 
-/* Frees the entries at once. The small head of a ring that a thread still holds stays until the thread releases it. */
+/* Frees the event buffers at once. The struct of a ring that a thread still holds lives until that thread lets go. */
 void weir__rings_fini(weir__rings *rings)
 {
     weir__ring *ring = first_ring(rings);

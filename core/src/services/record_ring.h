@@ -57,7 +57,7 @@ typedef struct weir__rings {
     _Atomic(weir__ring *) first;
     atomic_uint threads;                    /* number of threads that have had a ring */
     _Alignas(64) _Atomic uint64_t sequence; /* the next number to take */
-    _Alignas(64) uint64_t next;             /* used by the merge: all smaller numbers have been taken out or skipped */
+    _Alignas(64) uint64_t next;             /* the next event number to merge; smaller numbers are merged or skipped */
 } weir__rings;
 
 typedef enum weir__ring_result {
@@ -68,7 +68,7 @@ typedef enum weir__ring_result {
 } weir__ring_result;
 
 void weir__rings_init(weir__rings *rings, uint32_t ring_events);
-/* Requires that no thread puts events any more. */
+/* Frees the rings. The caller guarantees that no thread puts events any more. */
 void weir__rings_fini(weir__rings *rings);
 
 /* Puts an event with its time and number into the calling thread's ring. Never waits. */

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define LINE_BYTES 512u /* above the length of every line written here */
+#define LINE_BYTES 512u /* longer than any line that this file writes */
 
 /* --- lines --- */
 
@@ -26,7 +26,7 @@ bool weir__record_text_flush(weir__record_text *text)
     return !text->sink_failed;
 }
 
-/* Returns the place for the next line: at least LINE_BYTES. */
+/* Returns the end of the text, with room for a line of LINE_BYTES. */
 static char *room(weir__record_text *text)
 {
     WEIR_ASSERT(text->length <= WEIR__TEXT_BYTES);
@@ -155,10 +155,10 @@ static void end_life(weir__record_text *text, uint64_t number, const weir_trace_
                                   .time_ns = line->time_ns,
                                   .id = number};
     add_event(text, &end);
-    text->events_in_text--; /* not an event that was recorded */
+    text->events_in_text--; /* this free was not recorded, so it does not count as an event */
 }
 
-/* Begins a block under the recorded name `id`. line->id becomes the block's number in the trace. */
+/* Gives the block with the recorded name `id` a new number in the trace, and stores the number in line->id. */
 static verdict begin_life(weir__record_text *text, uint64_t id, weir_trace_event *line)
 {
     WEIR_ASSERT(line->kind == WEIR_TRACE_PRIOR || line->kind == WEIR_TRACE_ALLOC || line->kind == WEIR_TRACE_REALLOC);
@@ -216,7 +216,7 @@ static verdict account_realloc(weir__record_text *text, const weir__record_entry
         /* Without memory to note that the block moves, the block stays in `live`, and the second half of the realloc
          * finds it in that map. */
         if (moved != 0 && !weir__number_map_put(&text->moving, line->thread, moved)) {
-            (void)weir__number_map_put(&text->live, event->extra, moved); /* cannot fail: its slot is still there */
+            (void)weir__number_map_put(&text->live, event->extra, moved); /* cannot fail: the map has kept room */
         }
         return KNOWN;
     case 'E':
@@ -233,7 +233,7 @@ static verdict account_realloc(weir__record_text *text, const weir__record_entry
     }
 }
 
-/* Keeps `live` consistent with the lines. */
+/* Updates the map of live blocks, and decides whether the event becomes a line. */
 static verdict account(weir__record_text *text, const weir__record_entry *event, weir_trace_event *line)
 {
     uint64_t number = 0;
@@ -273,7 +273,7 @@ static char sync_mode(const weir__record_entry *event)
     return event->stream != WEIR_TRACE_NONE ? 's' : '*';
 }
 
-/* Converts the entry to the numbers of the trace. */
+/* Replaces the recorded names of streams, tags, devices, events and blocks by their numbers in the trace. */
 static verdict translate(weir__record_text *text, const weir__record_entry *event, weir_trace_event *line)
 {
     if (!renumber_stream(text, event->stream, &line->stream) || !renumber_tag(text, event->tag, &line->tag)) {
