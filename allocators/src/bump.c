@@ -137,7 +137,7 @@ static bool is_free_in(const struct range *range, weir_lane lane)
     return range_state(range) == range_free_state(lane, chunk_kind);
 }
 
-/* Returns the current piece of the lane; NULL if there is none. */
+/* Returns the bump range of the lane; NULL if there is none. */
 static struct range *current_of(const struct arena *arena, weir_lane lane)
 {
     struct range *range = lane < arena->lane_count ? arena->current[lane] : NULL;
@@ -207,8 +207,8 @@ static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
     }
 }
 
-/* Gathers a run of free pieces. alloc has searched every place of the lane. So if no other lane holds memory, only
- * crumbs (free pieces smaller than a place) are left to gather. */
+/* Gathers a run of free ranges. alloc has searched all ranges of the lane of at least least_place bytes. So if no other
+ * lane holds memory, only crumbs (smaller free ranges) are left to gather. */
 static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
                          uint64_t size, uint64_t align, bool last_resort)
 {

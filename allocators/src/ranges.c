@@ -528,7 +528,7 @@ void weir__ranges_absorb_next(struct ranges *ranges, struct range *range)
     unlink_next(ranges, range);
 }
 
-/* Inserts a reserved record for [address, address + size), in no lane, between two neighbours. */
+/* Inserts a reserved record for [address, address + size), in no free list, between two neighbours. */
 static inline struct range *insert_between(struct ranges *ranges, struct range *prev, struct range *next,
                                            uint64_t address, uint64_t size, const struct range *model)
 {
@@ -1017,8 +1017,8 @@ struct range *weir__ranges_gather(struct ranges *ranges, enum range_kind kind, c
 }
 
 /* The alloc before this gather found nothing in the lane, where neighbours have merged already. So if no other lane
- * holds free memory, there is nothing to join. A last resort always searches, because it may come without an alloc
- * before it. */
+ * holds free memory, there is nothing to join. A last resort always searches, because it may come without such an
+ * alloc. */
 bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, const struct range_wish *wish,
                                    bool last_resort)
 {

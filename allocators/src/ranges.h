@@ -73,8 +73,8 @@ struct range_bins {
 
 struct ranges;
 
-/* Callbacks for the owner of slots: a slot becomes free in its lane (enter), stops being free (leave), or leaves its
- * slab for good (quit). */
+/* Callbacks of a strategy with slots (blocks of slabs): a slot becomes free in its lane (enter), stops being free
+ * (leave), or leaves its slab for good (quit). */
 struct range_slots {
     void (*enter)(struct ranges *ranges, struct range *slot);
     void (*leave)(struct ranges *ranges, struct range *slot);

@@ -67,7 +67,7 @@ enum {
     least_slots = 2,
     slabs_per_region = 4, /* a region holds at least this number of slabs */
     small_slabs_per_region = 32,
-    looks = 64, /* most free slots that alloc examines to find one with a fitting tick or alignment */
+    looks = 64, /* alloc examines at most this many free slots for a fitting tick or alignment */
     shares_per_chunk = 128,
     slot_bits = 6, /* a record's `own` holds the index of the slot in its slab in this number of bits from
                       RANGE_OWN_SHIFT on, and the number of the slab above them */

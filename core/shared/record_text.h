@@ -52,7 +52,7 @@ typedef struct weir__record_text {
     bool counts_bytes;                           /* if true, live_bytes and peak_bytes are counted */
     uint64_t least_bytes; /* smaller blocks are left out of the trace; an unknown block counts as a smaller block */
     bool sink_failed;
-    uint64_t lost; /* events lost here, between the feeder and the sink */
+    uint64_t lost; /* events lost between the caller and the sink */
     uint64_t events_added;
     uint64_t live_bytes;
     uint64_t peak_bytes;
@@ -61,11 +61,11 @@ typedef struct weir__record_text {
     weir__number_map live;    /* for each live block of the trace: block -> its number in the trace + 1 */
     weir__number_map moving;  /* thread -> number + 1 of the block that it is reallocating */
     weir__number_map sizes;   /* block's number in the trace -> bytes, if counts_bytes is set */
-    weir__number_map streams; /* feeder's stream -> number in the trace + 1 */
-    weir__number_map events;  /* feeder's event -> number in the trace + 1 */
-    weir__number_map devices; /* feeder's device -> number in the trace + 1, with device_name; for devices whose #dev
-                                 line is written */
-    weir__number_map tags;    /* feeder's tag -> number in the trace + 1; for tags whose @ line is written */
+    weir__number_map streams; /* the caller's stream -> its number in the trace + 1 */
+    weir__number_map events;  /* the caller's event -> its number in the trace + 1 */
+    weir__number_map devices; /* the caller's device -> its number in the trace + 1, with device_name; if its #dev line
+                                 is written */
+    weir__number_map tags;    /* the caller's tag -> its number in the trace + 1; if its @ line is written */
     size_t length;
     uint64_t events_in_text; /* events in `text`, lost if the sink refuses it */
     char text[WEIR__TEXT_BYTES];

@@ -24,7 +24,7 @@ typedef struct weir__slab {
     void *unused; /* list of the unused records that are not in the queue, linked through the records */
     size_t bytes; /* size of a record, a multiple of its alignment */
     size_t align;
-    size_t link;        /* offset of the link in an unused record */
+    size_t link;        /* offset of the pointer that links unused records */
     size_t first_count; /* records in chunk 0; chunk i has first_count << i */
     size_t begun;       /* records of the newest chunk that have been handed out at least once */
     size_t chunk_count;

@@ -40,8 +40,8 @@ typedef struct weir_ranges {
 
 /* Frees all memory that the library holds for the state. A strategy without other memory uses it as its fini. */
 WEIR_API void weir_ranges_fini(void *state);
-/* Prepares a lane. A strategy's table must contain it. Returns WEIR_ERR_NO_MEMORY if there is no host memory; the call
- * may then be repeated. */
+/* Prepares a lane. The strategy's table must contain this function. Returns WEIR_ERR_NO_MEMORY if there is no host
+ * memory; the call may then be repeated. */
 WEIR_API weir_status weir_ranges_lane_add(void *state, weir_lane lane);
 /* Removes a region. Takes time linear in its ranges. */
 WEIR_API weir_status weir_ranges_region_remove(void *state, void *region, const weir_tick *limits, size_t lanes);
@@ -96,7 +96,7 @@ WEIR_API weir_record *weir_ranges_find(void *state, unsigned kind, weir_lane lan
 /* Returns the range after `range` in the order of walk, taken ranges included. Returns the first range if `range` is
  * NULL, and NULL after the last. Takes constant time. */
 WEIR_API weir_record *weir_ranges_next(const void *state, const weir_record *range);
-/* Returns true if the range is free in the lane, has a tick at or below the limit, and holds `size` bytes at a multiple
+/* Returns true if the range is free in the lane, was freed at or before `limit`, and holds `size` bytes at a multiple
  * of `align`. Takes constant time. */
 WEIR_API bool weir_ranges_serves(const weir_record *range, weir_lane lane, weir_tick limit, uint64_t size,
                                  uint64_t align);

@@ -380,8 +380,8 @@ typedef struct weir_oom_lane {
     uint32_t stream; /* 0 = the open lane */
     uint64_t free_bytes;
     uint64_t largest_bytes; /* the largest range */
-    weir_tick waits_for;    /* if not 0: the pool does not know whether this tick of the stream is complete, because
-                               waiting for it failed */
+    weir_tick waits_for;    /* if not 0: a point in the order of the stream for which waiting failed, so it may not be
+                               reached yet */
 } weir_oom_lane;
 
 /* A region with free memory between live blocks. */

@@ -28,7 +28,7 @@ typedef struct weir__adaptor_kind {
     weir_status (*before)(weir__adaptor *adaptor, weir__adaptor_call *call);
     /* Called after the call, with the call's result, which cannot be changed any more. */
     void (*after)(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status);
-    /* Adjusts the device's facts once, at creation. */
+    /* Adjusts the properties of the adaptor's device once, at its creation. */
     void (*facts)(const weir__adaptor *adaptor, weir_device_info *info);
     /* Destroys the adaptor and frees it. */
     void (*destroy)(weir__adaptor *adaptor);

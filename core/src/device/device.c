@@ -128,7 +128,7 @@ static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
     return WEIR_OK;
 }
 
-/* Gets the facts from the backend and stores them in `info`, with the name terminated. */
+/* Gets the device's properties from the backend and stores them in `info`, with the name terminated. */
 static weir_status copy_facts(const weir_device_ops *ops, void *ctx, weir_device_info *info)
 {
     weir_device_info facts = WEIR_DEVICE_INFO_INIT;

@@ -398,7 +398,7 @@ static inline bool bump(weir_arena *arena, struct chunk *chunk, uint64_t size, u
     return true;
 }
 
-/* Puts an empty chunk after the current one: a kept one or a new one. */
+/* Puts an empty chunk, kept or new, behind the current chunk. */
 static weir_status provide_chunk(weir_arena *arena)
 {
     struct chunk **link = behind_current(arena);
@@ -519,7 +519,7 @@ static void release_own(weir_arena *arena, uint64_t left)
     }
 }
 
-/* Empties the chunks from *link up to and including the current one. */
+/* Empties the chunks from *link up to and including the current chunk. */
 static void release_chunks(weir_arena *arena, struct chunk **link)
 {
     struct chunk *const end = *behind_current(arena);
@@ -537,8 +537,8 @@ static void release_chunks(weir_arena *arena, struct chunk **link)
     }
 }
 
-/* Releases all memory above the mark. If streams share the mark's chunk, the top of that chunk stays, and the bytes
- * below the top stay in use. */
+/* Releases all memory above the mark. If other streams share the mark's chunk, the chunk's bump pointer `top` stays, so
+ * all bytes below it stay in use. */
 static void release(weir_arena *arena, const struct mark *place)
 {
     WEIR_ASSERT(place->chunk == NULL || place->top <= place->chunk->top);

@@ -26,10 +26,10 @@ struct weir_recorder {
     /* Members that the drain uses, under its lock: */
     pthread_mutex_t lock;
     weir_pool *pool;                /* NULL if a caller notes the events, or if the pool is gone */
-    struct weir__record_file *file; /* NULL: the caller's sink is used */
+    struct weir__record_file *file; /* NULL if the caller's sink is used */
     weir_recorder *next_asked;      /* next recorder that the environment asked for */
     char *source;
-    weir_device_info device; /* facts about the pool's device; without a pool: struct_size is 0 */
+    weir_device_info device; /* properties of the pool's device; struct_size is 0 without a pool */
     weir__prior *priors;
     size_t prior_count;
     size_t prior_room;
