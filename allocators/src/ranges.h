@@ -63,7 +63,7 @@ struct range_region {
 };
 
 struct range_bins {
-    weir_tick oldest;                   /* no range in these bins has an earlier tick; WEIR_TICK_MAX if there is none */
+    weir_tick oldest;                   /* no range in these bins was freed earlier; WEIR_TICK_MAX if there is none */
     uint64_t count;                     /* ranges in all bins */
     uint64_t held[RANGE_BIN_WORDS + 1]; /* the bit of RANGE_BINS is always set, so that a search ends */
     void *heads[RANGE_BINS]; /* first range of each bin's list, linked by record.as.free: `next` is a range, `prev` the

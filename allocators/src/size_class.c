@@ -120,7 +120,7 @@ struct share_list {
 /* The free slots of one lane by class. Bit c of `held`: of[c] is not empty. free_slots = bits set in its shares. */
 struct lane_slots {
     uint64_t free_slots;
-    weir_tick oldest; /* no free slot of this lane has an earlier tick */
+    weir_tick oldest; /* no free slot of this lane was freed earlier */
     uint64_t held[most_classes / 64];
     struct share_list of[most_classes];
 };

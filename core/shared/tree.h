@@ -137,7 +137,7 @@ static inline void weir__tree_remove(weir__tree *tree, weir__tree_node *node)
     weir__tree_renew(node->parent);
 }
 
-/* Returns the first node of the tree for way 0, the last for way 1, or NULL if the tree is empty. */
+/* Returns the first node of the tree if `way` is 0, the last if `way` is 1; NULL if the tree is empty. */
 static inline weir__tree_node *weir__tree_end(const weir__tree *tree, int way)
 {
     weir__tree_node *node = tree->root;
@@ -147,7 +147,7 @@ static inline weir__tree_node *weir__tree_end(const weir__tree *tree, int way)
     return node;
 }
 
-/* Returns the previous node for way 0, the next for way 1, or NULL if there is none. */
+/* Returns the previous node if `way` is 0, the next node if `way` is 1; NULL if there is none. */
 static inline weir__tree_node *weir__tree_step(const weir__tree_node *node, int way)
 {
     if (node->child[way] != NULL) {
