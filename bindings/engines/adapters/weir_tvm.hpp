@@ -76,7 +76,7 @@ class tvm_device_api final : public tvm::runtime::DeviceAPI
   private:
     tvm_device_api(DeviceAPI *own, weir_heap *heap) : own_(own), heap_(heap) {}
 
-    DeviceAPI *own_; /* TVM's own; reports the CPU's attributes */
+    DeviceAPI *own_; /* TVM's own device API, which reports the CPU's attributes */
     weir_heap *heap_;
 };
 

@@ -76,8 +76,8 @@ static inline umf_result_t weir_umf_pool_name(void *heap, const char **name)
     return UMF_RESULT_SUCCESS;
 }
 
-/* Returns the ops table for umfPoolCreate. The heap is passed there as `params`. Slots that newer releases of UMF add
- * stay NULL. */
+/* Returns the ops table for umfPoolCreate. The heap is passed there as `params`. Functions that newer releases of UMF
+ * add stay NULL. */
 static inline const umf_memory_pool_ops_t *weir_umf_pool_ops(void)
 {
     static umf_memory_pool_ops_t ops;

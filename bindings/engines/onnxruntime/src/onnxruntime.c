@@ -28,7 +28,7 @@ struct weir_onnxruntime {
     weir_heap *heap;
     struct runtime api;
     const struct OrtMemoryInfo *info;
-    struct OrtMemoryInfo *own_info; /* NULL if the caller gave memory_info */
+    struct OrtMemoryInfo *own_info; /* describes the CPU's memory; NULL if the caller gave memory_info */
     atomic_int_fast64_t live;       /* number of live blocks */
     atomic_uint_fast64_t reserves;
     bool trims_malloc;
@@ -198,7 +198,7 @@ static struct OrtAllocator make_allocator(uint32_t version)
 
 /* --- the runtime --- */
 
-/* Returns N of "1.N.P", or 0 for any other text. */
+/* Returns the N of a version "1.N.P", or 0 for any other text. */
 static uint32_t minor_version(const char *text)
 {
     if (text == NULL || strncmp(text, "1.", 2) != 0 || text[2] < '0' || text[2] > '9') {

@@ -41,7 +41,7 @@ struct settings {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Protected by the lock. NULL until the heap serves the runtime of `base`. */
+/* Protected by the lock; NULL or false until a heap exists. `base` is the runtime that the heap serves. */
 static const struct OrtApiBase *base;
 static weir_heap *heap;
 static weir_onnxruntime *binding;
@@ -155,7 +155,7 @@ static weir_status start_locked(const struct OrtApiBase *runtime, char *why, siz
     return WEIR_OK;
 }
 
-/* Makes the heap the allocator of this runtime. Does nothing if it is already. */
+/* Makes the heap the allocator of this runtime, unless it already is. */
 static weir_status start(const struct OrtApiBase *runtime, char *why, size_t size)
 {
     weir_status status = WEIR_OK;

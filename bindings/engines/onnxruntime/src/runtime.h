@@ -35,7 +35,7 @@ struct OrtAllocator {
 enum {
     OLDEST_VERSION = 12,  /* oldest version whose table was compared with the vendor's header */
     NEWEST_VERSION = 25,  /* struct OrtAllocator has the members of all versions up to this one */
-    RESERVE_VERSION = 18, /* this and the next two: versions that added a member to struct OrtAllocator */
+    RESERVE_VERSION = 18, /* in this and the next two versions, struct OrtAllocator got another member */
     STATS_VERSION = 23,
     SHRINK_VERSION = 25,
 
@@ -58,7 +58,7 @@ enum {
     X(RegisterAllocator, 176, OrtStatus *, (struct OrtEnv * env, struct OrtAllocator * allocator))                     \
     X(UnregisterAllocator, 177, OrtStatus *, (struct OrtEnv * env, const struct OrtMemoryInfo *info))
 
-/* Further functions of version 23 and later. */
+/* X as in WEIR_ONNXRUNTIME_API: functions of OrtApi that only version 23 and later have. */
 #define WEIR_ONNXRUNTIME_API_STATS(X)                                                                                  \
     X(CreateKeyValuePairs, 295, void, (OrtKeyValuePairs * *pairs))                                                     \
     X(AddKeyValuePair, 296, void, (OrtKeyValuePairs * pairs, const char *key, const char *value))

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-struct CUstream_st; // cudaStream_t is a pointer to it
+struct CUstream_st; // cudaStream_t is CUstream_st *
 
 namespace
 {

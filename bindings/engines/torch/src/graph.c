@@ -64,8 +64,8 @@ static bool is_routed(const struct torch_pool *pool)
     return route != NULL;
 }
 
-/* True if the pool may serve another id: all users have released the pool, no route leads to it, and it has no live
- * block and no reserved memory. Trims the pool first. */
+/* Trims the pool. True if the pool may then serve another id: all users have released it, no route selects it, and it
+ * has no live block and no reserved memory. */
 static bool is_vacant(struct torch_pool *pool)
 {
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
@@ -84,7 +84,7 @@ static struct torch_pool *vacant(const struct torch_device *at)
     return pool;
 }
 
-/* Finds the pool for the id: the pool in use that has the id, else a vacant pool, else a new pool. */
+/* Finds the pool for the id: the pool in use that has this id, else a vacant one (is_vacant), else a new one. */
 static weir_status name_pool(struct torch_pool *own, weir_torch_pool_id id, struct torch_pool **pool)
 {
     struct torch_device *at = own->at;

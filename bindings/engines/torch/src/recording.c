@@ -34,7 +34,7 @@ static struct {
     uint32_t stream_count;
 } files[WEIR__TORCH_DEVICES];
 
-/* --- notes (the lock is held) --- */
+/* --- writing events (the lock is held) --- */
 
 static uint32_t number_of(int device, const void *native)
 {
@@ -111,7 +111,7 @@ static void note_pools(struct torch_device *at, weir_walk_visitor visit)
 
 /* --- events that the other files report --- */
 
-/* If the device is recorded, takes the lock and returns true. */
+/* Returns true, with the lock held, if the device is being recorded. */
 static bool begin_note(const struct torch_device *at)
 {
     if (!atomic_load_explicit(&active, memory_order_relaxed)) {

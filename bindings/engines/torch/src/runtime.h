@@ -18,7 +18,7 @@ bool weir__torch_runtime_pages(const char *text, int *pages);
 bool weir__torch_runtime_free_bytes(int device, uint64_t *bytes);
 
 /* Returns a number that changes before a followed stream ends and before a device is reset. If the runtime does not
- * tell weir of these two events, the number counts the ties that weir__torch_runtime_unfollow has ended. */
+ * tell weir of these two events, the number counts the calls of weir__torch_runtime_unfollow. */
 uint64_t weir__torch_runtime_epoch(void);
 /* True if the device was reset after weir__torch_runtime_device created it. */
 bool weir__torch_runtime_lost(const weir_device *device);
@@ -29,17 +29,17 @@ uint64_t weir__torch_runtime_block_bytes(uint64_t size);
  * stream. */
 void *weir__torch_runtime_default_stream(int device);
 
-/* A pool's tie to a native stream that is not NULL. */
+/* A pool's link to a native stream that the pool follows; the stream is not NULL. */
 struct torch_follower;
 struct torch_followed {
     weir_stream *stream; /* NULL: the native stream has ended */
     bool handle_reused;  /* the stream has ended, and another stream has its handle */
 };
 weir_status weir__torch_runtime_follow(weir_pool *pool, void *native, struct torch_follower **follower);
-/* Writes the state of the native stream to *followed. Returns false if the runtime does not know the state. */
+/* Stores the state of the followed stream in *followed. Returns false if the runtime does not know the state. */
 bool weir__torch_runtime_followed(struct torch_follower *follower, struct torch_followed *followed);
-/* Waits for the native stream and ends the tie; the pool forgets the stream. NULL is allowed. WEIR_ERR_DEVICE: the
- * stream could not be waited for, and the tie remains. */
+/* Waits for the native stream, then makes the pool forget the stream. NULL is allowed. WEIR_ERR_DEVICE: the stream
+ * could not be waited for, and the pool still follows it. */
 weir_status weir__torch_runtime_unfollow(struct torch_follower *follower);
 
 #endif

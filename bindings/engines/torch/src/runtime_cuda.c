@@ -90,7 +90,7 @@ weir_status weir__torch_runtime_unfollow(struct torch_follower *follower)
     if (follower == NULL) {
         return WEIR_OK;
     }
-    (void)atomic_fetch_add(&epoch, 1); /* the epoch changes before the weir_stream ends */
+    (void)atomic_fetch_add(&epoch, 1); /* so that the epoch changes before the stream ends */
     const weir_status status = weir_stream_retire(follower->pool, follower->stream);
     if (status == WEIR_OK) {
         free(follower);

@@ -15,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The drain that the next pools get when they are created. */
+/* The function that drains the framework's queue, for pools created from now on. */
 static weir_torch_drain drain;
 static void *drain_ctx;
 
@@ -180,7 +180,7 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
         return kept_for_graph();
     }
     struct torch_region *region = take_region(self, address);
-    if (region == NULL) { /* a lost source has an empty list; the runtime's device accepts this call */
+    if (region == NULL) { /* a lost source lists no regions; the runtime's device accepts the call */
         return weir_device_region_free(self->inner, address, size);
     }
     return give_back(self, region);
@@ -368,7 +368,7 @@ static weir_status queued_wait(void *ctx, void *native_stream, weir_event *event
     .vm_reserve = vm_reserve, .vm_release = vm_release, .vm_create = vm_create, .vm_destroy = vm_destroy,              \
     .vm_map = vm_map, .vm_unmap = vm_unmap
 
-/* Indexed by [the framework has a queue][the device has virtual memory]. */
+/* Function tables by [the framework has a queue of its own][the device has virtual memory]. */
 static const weir_device_ops tables[2][2] = {
     {{COMMON_SLOTS, ORDER_SLOTS}, {COMMON_SLOTS, ORDER_SLOTS, VIRTUAL_SLOTS}},
     {{COMMON_SLOTS, QUEUED_SLOTS}, {COMMON_SLOTS, QUEUED_SLOTS, VIRTUAL_SLOTS}},

@@ -26,7 +26,7 @@
 pthread_mutex_t weir__torch_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct torch_device devices[WEIR__TORCH_DEVICES];
-static struct torch_settings settings; /* protected by weir__torch_lock, like the next two */
+static struct torch_settings settings; /* protected by weir__torch_lock, like settings_read and failure */
 static bool settings_read;
 static char failure[512]; /* the last failure, as a sentence */
 static atomic_bool misuse_reported;
@@ -102,7 +102,7 @@ bool weir__torch_read_settings_locked(const char *text)
     }
     settings_read = true;
     if (settings.record[0] != '\0' && weir__torch_record_locked(settings.record) == WEIR_ERR_NO_MEMORY) {
-        /* any other failure is reported when a pool's file is opened */
+        /* failures to record other than a lack of memory are reported when a pool's file is opened */
         weir__torch_fail_locked("the recording", weir_status_text(WEIR_ERR_NO_MEMORY));
     }
     return true;
@@ -333,7 +333,7 @@ static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
 
 /* Finds the pool's stream for a native stream. If the pool has none, it begins to follow the native stream. *stream is
  * NULL if the native stream is gone. `alive`: the caller is about to queue work on the handle, so the handle is valid
- * even if the follower has seen the end of a stream with this handle. */
+ * even if weir has seen a stream with this handle end. */
 static weir_status follow_locked(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
     struct torch_stream *entry = entry_locked(pool, native);
@@ -411,7 +411,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
     weir_oom_record record = WEIR_OOM_RECORD_INIT;
     const bool ran_out = (status == WEIR_ERR_NO_MEMORY || status == WEIR_ERR_LIMIT) &&
                          weir_pool_get_oom(pool->pool, &record) == WEIR_OK && record.failure != 0;
-    if (!ran_out) { /* some other failure, such as a size that is too large or a stream that is gone */
+    if (!ran_out) { /* not a lack of memory: for example, the size is too large or the stream is gone */
         (void)pthread_mutex_lock(&weir__torch_lock);
         weir__torch_fail_with_status_locked("a block", status);
         (void)pthread_mutex_unlock(&weir__torch_lock);
@@ -454,7 +454,7 @@ static uint64_t take_back(struct torch_pool *pool)
         status = weir_pool_trim(own->pool, 0, WEIR_TRIM_WAIT, &bytes);
         released += bytes;
     }
-    (void)status; /* the caller needs only the bytes */
+    (void)status; /* a trim may fail: only the released bytes matter */
     return released;
 }
 
@@ -543,11 +543,11 @@ static bool take_unnoted(struct torch_device *at, const weir_block *block, void 
     return found < count;
 }
 
-/* Waits until the work queued on the stream is complete. If both tries fail, the stream is gone. */
+/* Waits until the work queued on the stream is complete. If the second try fails too, the stream is gone. */
 static void wait_for_stream(struct torch_pool *pool, void *stream)
 {
     weir_status status = WEIR_ERR_DEVICE;
-    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) { /* the first failure may be a passing one */
+    for (int tries = 0; tries < 2 && status != WEIR_OK; tries++) { /* the first failure may be temporary */
         status = weir_device_stream_sync(pool->device, stream);
     }
 }
@@ -568,9 +568,9 @@ static weir_status free_on(struct torch_pool *pool, weir_block *block, void *str
     if (status != WEIR_OK) {
         return status;
     }
-    /* The owner is the stream that allocated the block. The owner's work may still use the block, and `on` is not
-     * ordered after that work, so the block gets the owner as a user. (The work of a retired owner is over.) If there
-     * is no host memory for this note, the host waits for `stream`, and the block is freed on its owner. */
+    /* Work on the owner, the stream that allocated the block, may still use the block. The stream of the free is not
+     * ordered after that work, so the owner is noted as a user. (The work of a retired owner is over.) If there is no
+     * host memory for this note, the host waits for the other stream, and the block is freed on its owner. */
     weir_stream *owner = weir_block_stream(block);
     if (owner != on && weir_pool_use(pool->pool, block, owner) == WEIR_ERR_NO_MEMORY) {
         wait_for_stream(pool, stream != NULL ? stream : weir__torch_runtime_default_stream(pool->at->id));
@@ -636,6 +636,6 @@ void weir_torch_erase_stream(void *ptr, void *stream)
     struct torch_pool *pool = weir__torch_find(ptr, &block);
     if (pool != NULL && !atomic_load(&pool->lost) && stream_of(pool, stream, false, &user) == WEIR_OK) {
         const weir_status status = weir_pool_use_end(pool->pool, block, user);
-        (void)status; /* on failure the use lasts until the free */
+        (void)status; /* if this fails, the stream counts as a user of the block until the free */
     }
 }

@@ -50,7 +50,7 @@ struct torch_source {
     uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
     struct torch_region *regions;
     bool pinned; /* true: the source does not return idle memory to the device, because a graph replays in it */
-    bool lost;   /* true: the device's statistics no longer count the source */
+    bool lost;   /* true: the device's statistics no longer count the memory of this source */
 };
 
 /* A device's own pool or a pool of graphs. Pools from before a device reset live on, to accept late frees. */
@@ -60,13 +60,13 @@ struct torch_pool {
     weir_device *device; /* its context is `source` */
     struct torch_source source;
     weir_pool *pool;
-    _Atomic uint64_t current_at; /* weir__torch_runtime_epoch at the last check that found `inner` not lost */
+    _Atomic uint64_t current_at; /* weir__torch_runtime_epoch at the last check that `inner` is not lost */
     atomic_bool lost;
     struct torch_pool *next;      /* next in the device's list `others` */
     struct torch_stream *streams; /* protected by weir__torch_lock */
     bool of_graphs;
     weir_torch_pool_id id; /* set in pools of graphs; protected by weir__torch_lock */
-    /* number of begins without a release; protected by weir__torch_lock; 0 = the pool may serve another id */
+    /* calls of weir_torch_pool_begin without a release; protected by weir__torch_lock; 0: the pool may get a new id */
     uint64_t uses;
 };
 
@@ -127,7 +127,7 @@ struct torch_pool *weir__torch_existing(int device);
 /* Returns the device's own pool; creates it if it does not exist. On failure returns NULL and keeps the reason for
  * weir_torch_report. */
 struct torch_pool *weir__torch_pool_of(int device);
-/* Creates a pool of graphs on the runtime's device of `own`. weir__torch_lock is held. */
+/* Creates a pool of graphs on own->inner, the runtime's device. weir__torch_lock is held. */
 weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, struct torch_pool **pool);
 /* Returns the pool of a live block of any device, or NULL if `ptr` is no live block. */
 struct torch_pool *weir__torch_find(void *ptr, weir_block **block);
@@ -140,8 +140,8 @@ size_t weir__torch_failure(char *text, size_t size);
 /* Reads WEIR_TORCH, unless settings have been read already. Returns false if they cannot be read. */
 bool weir__torch_read_environment_locked(void);
 bool weir__torch_read_settings_locked(const char *text);
-/* Ends the pool's ties to native streams. Stops at the first stream that cannot be waited for and returns its failure;
- * a later call continues with that stream. */
+/* Ends the pool's links to native streams. If a stream cannot be waited for, returns that failure; a later call
+ * continues with that stream. */
 weir_status weir__torch_detach_locked(struct torch_pool *pool);
 /* Clears the last failure. With `settings_too`, weir reads the settings again before it makes the next pool. */
 void weir__torch_forget_locked(bool settings_too);
@@ -151,8 +151,8 @@ void weir__torch_forget_locked(bool settings_too);
 /* Creates pool->device, which passes every call on to pool->inner. Its context is pool->source. */
 weir_status weir__torch_source_create(struct torch_pool *pool);
 void weir__torch_source_pin(struct torch_source *source, bool pinned);
-/* Returns to the device every region that the source still lists. The pool must be empty or destroyed. Such a region
- * exists if the pool had no host memory for the region's record, and the source, which was pinned, refused to take the
+/* Frees all regions in source->regions on the device. The pool must be empty or destroyed. A region can be left in the
+ * list if the pool had no host memory to record the region, and the source, which was pinned, refused to take the
  * region back. */
 weir_status weir__torch_source_sweep(struct torch_source *source);
 /* Marks the source as lost: its memory went with the device and is no longer counted. */
@@ -166,7 +166,7 @@ void weir__torch_source_reset_peak(struct torch_device *at);
 
 /* --- graph.c --- */
 
-/* Returns the pool of the first route that matches allocations on the stream, or NULL if no route does. */
+/* Returns the pool of graphs for allocations on the stream: that of the first route that matches. NULL: no route. */
 struct torch_pool *weir__torch_route(struct torch_device *at, void *stream);
 /* Trims the device's pools of graphs that have been released and adds the bytes to *released. Returns the first
  * failure; continues after it. */

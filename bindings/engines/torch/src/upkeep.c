@@ -1,5 +1,5 @@
-/* bindings/engines/torch/src/upkeep.c: trim, limits, reports and shutdown, also with the signatures that frameworks
- * call. */
+/* bindings/engines/torch/src/upkeep.c: trim, limits, reports and shutdown, and wrappers of these functions with the
+ * signatures that frameworks call. */
 #include "torch_internal.h"
 
 #include <stdlib.h>
@@ -95,13 +95,13 @@ static weir_status end_pool(struct torch_pool *pool)
     weir_status status = weir_pool_destroy(pool->pool);
     const weir_status swept = weir__torch_source_sweep(&pool->source);
     status = status == WEIR_OK ? swept : status;
-    weir__torch_source_lose(&pool->source);   /* the source forgets memory that the device did not take back */
+    weir__torch_source_lose(&pool->source);   /* memory that the device did not take back is no longer counted */
     (void)!weir_device_destroy(pool->device); /* its pool is gone */
     return status;
 }
 
-/* Ends all pools of a device. Destroys each of the runtime's devices once, through the pool that is not a pool of
- * graphs: pools of graphs share its device. */
+/* Ends all pools of a device. The runtime's device is destroyed with the pool that it was created for, not with the
+ * pools of graphs that share it. */
 static weir_status end_device(struct torch_device *at)
 {
     struct torch_pool *own = atomic_load(&at->own);

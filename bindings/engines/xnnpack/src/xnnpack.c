@@ -21,8 +21,8 @@
 
 enum { RESERVE_BYTES = 256 << 10, PIECE_ALIGN = 64 };
 
-/* The context of an xnn_allocator. XNNPACK has had the bytes [reserve, reserve + used); `pieces` pieces of them are
- * still live. If pieces is 0, used is 0. */
+/* The context of an xnn_allocator. XNNPACK has had the bytes [reserve, reserve + used) as blocks; `pieces` is the
+ * number of blocks that are still live. If pieces is 0, used is 0. */
 struct context {
     weir_heap *heap;
     unsigned char *reserve;
@@ -31,7 +31,7 @@ struct context {
     size_t pieces;
 };
 
-/* Header of a piece, as large as the alignment, so that all pieces stay aligned. */
+/* Header of a block in the reserve, as large as the alignment, so that all these blocks are aligned. */
 struct piece {
     _Alignas(PIECE_ALIGN) size_t size;
 };
@@ -96,7 +96,7 @@ static void deallocate(void *context, void *block)
     }
 }
 
-/* Moves a piece from the reserve into the heap. */
+/* Reallocates a block of the reserve as a block of the heap. */
 static void *move_to_heap(struct context *self, void *block, size_t size)
 {
     const struct piece *piece = (const struct piece *)block - 1;

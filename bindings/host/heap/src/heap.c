@@ -400,7 +400,7 @@ static weir_status trim_and_ask(const struct request *r, void **block)
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         uint64_t released = 0;
         const weir_status status = r->heap->sources[i].ops->trim(&r->heap->sources[i], 0, &released);
-        (void)status; /* bytes that the device kept stay held */
+        (void)status; /* memory that the device refused to take back stays held */
     }
     return ask_source(r, block);
 }
@@ -473,8 +473,8 @@ static OUT_OF_LINE void *rise_front(weir_heap *heap, weir__tally_cell *cell, voi
     return block;
 }
 
-/* Stores the thread's own cell of the tally in the calling thread's cache, so that later cache hits need not find the
- * cell. */
+/* Stores the thread's own counter cell (live bytes) in its thread cache, so that later hits need not look the cell
+ * up. */
 static void note_cell(weir_heap *heap)
 {
     weir__host_cache *cache = weir__host_mine;
@@ -681,7 +681,7 @@ static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, 
     }
     memcpy(moved, block, usable < size ? usable : size);
     count(&heap->moves);
-    /* The move is recorded only now, because obtain() may have called a reclaim callback, and the callback's events
+    /* The realloc is recorded only now, because obtain() may have called a reclaim callback, and the callback's events
      * come first. */
     note_realloc(heap, which, 'B', block, NULL, size);
     const weir_status status = give(heap, block, WEIR__HEAP_GOING);

@@ -1,7 +1,7 @@
 /* heap_internal.h: declarations that the files of the heap share, grouped by the file that defines them.
  *
- * Lock order, outermost first: a shard of owned.c, which is held while a source takes back a block; the locks of the
- * source; the locks of the tally and of the explanation, under which no other lock is taken.
+ * Lock order, outermost first: the lock of a shard in owned.c, which is held while a source takes back a block; the
+ * locks of the source; the locks of the tally and of the explanation, under which no other lock is taken.
  */
 #ifndef WEIR_HEAP_INTERNAL_H
 #define WEIR_HEAP_INTERNAL_H
@@ -17,22 +17,22 @@ enum { WEIR__HEAP_ALIGN = 16, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64
 
 /* --- tally.c: live bytes and their peak --- */
 
-/* The address of a thread (weir__tally_thread) selects one of the first WEIR__TALLY_OWN cells. The first thread to
- * select a cell owns it. Other threads that select the same cell share another one, WEIR__TALLY_OWN further on. */
+/* Each thread counts in a cell: its address (weir__tally_thread) selects one of the first WEIR__TALLY_OWN. The first
+ * thread to select a cell owns it; further threads share the cell that is WEIR__TALLY_OWN further on. */
 enum { WEIR__TALLY_OWN = 32, WEIR__TALLY_CELLS = 2 * WEIR__TALLY_OWN };
 
 typedef struct weir__tally_cell {
-    _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* bytes allocated less bytes freed by the threads of this cell */
-    _Atomic int64_t ceiling; /* `live` may rise to this value before a thread has to compute the sum */
-    _Atomic uintptr_t owner; /* the only thread that changes `live`; 0: no thread owns the cell */
-    _Atomic uint32_t noting; /* calls in progress that may use the recorder (record.c) */
+    _Alignas(WEIR__HEAP_LINE) _Atomic int64_t live; /* bytes allocated less bytes freed by this cell's threads */
+    _Atomic int64_t ceiling;                        /* when `live` exceeds this value, the thread updates the peak */
+    _Atomic uintptr_t owner;                        /* identifies the thread that alone changes `live`; 0: no owner */
+    _Atomic uint32_t noting;                        /* calls in progress that may use the recorder (record.c) */
 } weir__tally_cell;
 
 typedef struct weir__tally {
     weir__tally_cell cells[WEIR__TALLY_CELLS];
-    _Atomic uint64_t used; /* a bit for each cell that a thread has used */
-    pthread_mutex_t lock;  /* protects `peak` and all ceilings */
-    _Atomic int64_t peak;  /* at least the sum of all ceilings */
+    _Atomic uint64_t used; /* bit i: a thread has used cell i */
+    pthread_mutex_t lock;  /* protects `peak` and the cells' ceilings */
+    _Atomic int64_t peak;  /* at least the sum of the cells' ceilings */
 } weir__tally;
 
 void weir__tally_init(weir__tally *tally);
@@ -41,13 +41,13 @@ int64_t weir__tally_live(const weir__tally *tally);
 /* Returns the most bytes that were live at once. */
 int64_t weir__tally_peak(const weir__tally *tally);
 bool weir__tally_check(weir__tally *tally);
-/* Called when a cell's live bytes have passed its ceiling: computes the sum and sets new ceilings. */
+/* Called when a counter cell exceeds its ceiling: adds up the live bytes, updates the peak and sets new ceilings. */
 void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell);
-/* Changes the live bytes of a thread that does not own its cell yet, or will never own it. */
+/* Adds `bytes` to the live bytes of a calling thread that owns no counter cell, or none yet. */
 void weir__tally_change_other(weir__tally *tally, int64_t bytes);
 
 /* Identifies the calling thread by the address of a thread-local variable. Living threads have different addresses. A
- * new thread with the address of an ended thread takes over its cell. */
+ * new thread may get the address of an ended thread, and with it that thread's counter cell. */
 static inline uintptr_t weir__tally_thread(void)
 {
     return (uintptr_t)&weir__host_mine;
@@ -63,7 +63,7 @@ static inline bool weir__tally_owns(const weir__tally_cell *cell)
     return WEIR__HOST_LIKELY(atomic_load_explicit(&cell->owner, memory_order_relaxed) == weir__tally_thread());
 }
 
-/* Changes the live bytes of the calling thread's own cell and returns them. */
+/* Adds `bytes`, modulo 2^64, to the counter cell that the calling thread owns. Returns the cell's live bytes. */
 static inline int64_t weir__tally_change_own(weir__tally_cell *cell, uint64_t bytes)
 {
     const int64_t live = atomic_load_explicit(&cell->live, memory_order_relaxed) + (int64_t)bytes;
@@ -105,7 +105,7 @@ enum { WEIR__OWNED_SHARDS = 16 };
 
 typedef struct weir__owned_shard {
     _Alignas(WEIR__HEAP_LINE) pthread_mutex_t lock;
-    weir__number_map blocks; /* address -> the source's name for the block, not 0 */
+    weir__number_map blocks; /* block address -> the source's handle (`name`) for the block, not 0 */
     uint64_t allocs;
     uint64_t frees;
 } weir__owned_shard;
@@ -119,14 +119,14 @@ typedef weir_status (*weir__owned_release)(void *ctx, void *block, uint64_t name
 
 weir_status weir__owned_create(weir__owned **owned);
 void weir__owned_destroy(weir__owned *owned);
-/* Returns false if there is no host memory. */
+/* Adds an entry for a block. Returns false if there is no host memory. */
 bool weir__owned_put(weir__owned *owned, const void *block, uint64_t name);
-/* Calls `release` with the shard's lock held and removes the entry if that succeeds. WEIR_ERR_INVALID: no entry for the
- * block. */
+/* Calls `release` with the lock of the block's shard held, and removes the entry if `release` succeeds.
+ * WEIR_ERR_INVALID: no entry for the block. */
 weir_status weir__owned_free(weir__owned *owned, void *block, weir__owned_release release, void *ctx);
-/* Calls `visit` with the shard's lock held. If `visit` returns false, the walk continues with the next shard. */
+/* Calls `visit` for each block, with its shard's lock held. If `visit` returns false, skips the rest of the shard. */
 void weir__owned_each(weir__owned *owned, bool (*visit)(void *ctx, uint64_t block, uint64_t name), void *ctx);
-/* Returns the source's name for the block, or 0 if there is no entry. */
+/* Returns the source's handle (`name`) for the block, or 0 if there is no entry. */
 uint64_t weir__owned_get(weir__owned *owned, const void *block);
 void weir__owned_counts(weir__owned *owned, uint64_t *allocs, uint64_t *frees);
 
@@ -146,7 +146,7 @@ typedef struct weir__source weir__source;
 /* One kind of source: a constant table. Callers pass valid sizes and alignments; `block` is never NULL. */
 typedef struct weir__source_ops {
     weir_status (*open)(weir__source *source, weir_heap *heap);
-    /* Live blocks become invalid (process memory) or are freed in their pool. */
+    /* Closes the source. Its live blocks become invalid (process memory) or are freed in their pool. */
     weir_status (*close)(weir__source *source);
     /* *bytes receives the block's size as handed out. */
     weir_status (*alloc)(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes);
@@ -154,8 +154,8 @@ typedef struct weir__source_ops {
     weir_status (*free)(weir__source *source, void *block, uint64_t *bytes);
     /* Returns the block's size as handed out, or 0 if it is not a block of this source. */
     uint64_t (*bytes_of)(weir__source *source, const void *block);
-    /* Enlarges a block at its address. Returns its new size, or 0 if nothing has changed. The slot is NULL if blocks of
-     * this source do not grow in place. */
+    /* Enlarges a block at its address. Returns its new size, or 0 if nothing has changed. This function pointer is NULL
+     * if blocks of this source do not grow in place. */
     uint64_t (*grow)(weir__source *source, void *block, uint64_t size);
     weir_status (*trim)(weir__source *source, uint64_t keep_bytes, uint64_t *released);
     /* Adds the source's figures to *stats. Memory that both sources of a heap share is added for the first source
@@ -175,9 +175,9 @@ struct weir__source {
     const weir__source_ops *ops;
     weir_heap_source from;
     weir_heap *heap;
-    weir_host_pool *host; /* process memory: the source's own pool; host pool: from.host_pool */
+    weir_host_pool *host; /* for process memory the source's own pool, for a host pool from.host_pool */
     int32_t node;
-    bool is_second;     /* the long-lived source, when it shares the first source's memory */
+    bool is_second;     /* this is the source of long-lived blocks and shares the first source's memory */
     weir__owned *owned; /* NULL for process memory */
 };
 

@@ -27,7 +27,7 @@ static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t a
         return WEIR_ERR_LIMIT;
     }
     const bool is_usual = align <= WEIR__HOST_ALIGNMENT;
-    const uint64_t asked = is_usual ? (size + align - 1) & ~(align - 1) : size; /* such a block lies at the align */
+    const uint64_t asked = is_usual ? (size + align - 1) & ~(align - 1) : size; /* blocks of such a size are aligned */
     const weir_status status = is_usual ? weir_host_alloc(source->host, asked, source->node, block)
                                         : weir_host_alloc_aligned(source->host, asked, align, source->node, block);
     if (status == WEIR_OK) {

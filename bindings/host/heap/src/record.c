@@ -1,7 +1,7 @@
 /* record.c: notes a heap's events in a recorder that the caller created and stops.
  *
- * Idea: a call loads one pointer. If a recorder is set, the call increments a counter in its thread's cell and loads
- * the pointer again. A thread that removes the recorder waits until all these counters are 0. Only the note itself runs
+ * Idea: a call loads one pointer. If a recorder is set, the call increments a counter of its thread and loads the
+ * pointer again. A thread that removes the recorder waits until all these counters are 0. Only the note itself runs
  * while a counter is raised, never the source and never the callback.
  * Cost: one load for each call while nothing is recorded.
  */

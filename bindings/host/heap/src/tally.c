@@ -86,8 +86,8 @@ void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell)
     const uint64_t used = atomic_load(&tally->used);
     for (uint64_t left = used; left != 0; left &= left - 1) {
         const int i = __builtin_ctzll(left);
-        /* Lowers the ceiling before it reads the cell: a thread that adds after the read then exceeds the ceiling and
-         * calls this function too. */
+        /* Lowers the cell's ceiling before it reads the cell: a thread that adds bytes after this read then exceeds the
+         * ceiling and calls this function too. */
         atomic_store(&tally->cells[i].ceiling, INT64_MIN);
         seen[i] = atomic_load(&tally->cells[i].live);
         live += seen[i];

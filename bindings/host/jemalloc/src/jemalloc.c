@@ -29,7 +29,7 @@ const char *malloc_conf = "retain:false";
 struct extent {
     weir__host_slab shown;
     void *link;     /* of an unused description */
-    uint64_t start; /* 0: unused; protected by the lock */
+    uint64_t start; /* 0: the description is unused; protected by the lock */
     weir__host_mark marks[WEIR__HOST_SLAB_BLOCKS];
 };
 
@@ -97,7 +97,7 @@ static void *extent_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size
     return memory;
 }
 
-/* Returns false (success) if the memory has gone back to the node. */
+/* Returns false, jemalloc's value for success, if the memory has gone back to the node. */
 static bool extent_dalloc(extent_hooks_t *hooks, void *memory, size_t size, bool committed, unsigned arena)
 {
     (void)size;
@@ -208,7 +208,7 @@ static void destroy(weir__host_engine *engine)
     char name[32];
     (void)snprintf(name, sizeof(name), "arena.%u.destroy", engine->arena);
     const int failed = mallctl(name, NULL, NULL, NULL, 0);
-    (void)failed; /* harmless: the arena's memory belongs to the node, which ends too */
+    (void)failed; /* a failure does no harm: the arena's memory belongs to the node, which ends next */
     weir__slab_fini(&engine->extents);
     (void)pthread_mutex_destroy(&engine->lock);
     free(engine);
@@ -219,7 +219,7 @@ static uint64_t bin_bytes(const weir__host_engine *engine, uint32_t bin)
     return bin < engine->bins ? engine->bytes[bin] : 0;
 }
 
-/* --- thread caches: jemalloc's number plus one, because 0 is a valid number --- */
+/* --- thread caches: jemalloc's number plus one stands for a cache, because 0 is a valid number --- */
 
 static void *thread_open(weir__host_engine *engine)
 {
@@ -252,7 +252,7 @@ static int flags_for(const weir__host_engine *engine, const void *thread)
 
 /* --- blocks --- */
 
-/* Marks a block as handed to the pool. Returns false if its offset in its slab is not a multiple of its size. */
+/* Marks a block as handed to the pool. Returns false if its offset in the slab is not a multiple of the size. */
 static bool hand_out(weir__host_engine *engine, const void *block, uint32_t bin)
 {
     uint64_t start = 0;
@@ -276,8 +276,8 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void 
     const uint64_t bytes = engine->bytes[bin];
     int flags = flags_for(engine, thread);
     if (engine->is_oblivious && bytes >= 4 * engine->page) {
-        flags |= MALLOCX_ALIGN(engine->page); /* the block then starts at its page; the request bypasses jemalloc's
-                                                 thread cache */
+        flags |= MALLOCX_ALIGN(engine->page); /* makes the block start at a page boundary; such a request bypasses
+                                                 jemalloc's thread cache */
     }
     size_t got = 0;
     asked_bin = bin;

@@ -22,9 +22,9 @@ enum { PATH_MOST = 1024, TEXT_MOST = 8192 };
 /* The files of a version. */
 struct version {
     const char *line;  /* in /proc/self/cgroup: start of the line of this version, after the number of the hierarchy */
-    const char *mount; /* the mount point that systemd, Docker and Kubernetes use */
+    const char *mount; /* usual mount point (systemd, Docker, Kubernetes) */
     const char *limit;
-    const char *swap; /* version 1: of memory and swap together */
+    const char *swap; /* limit of swap; in version 1, of memory and swap together */
     const char *used;
     const char *cache[2]; /* lines of memory.stat */
     bool swap_has_memory;
@@ -76,7 +76,7 @@ static uint64_t number_in(const struct group *group, const char *name)
     return number < UINT64_C(1) << 62 ? number : NO_LIMIT;
 }
 
-/* Returns the value of a line "key 123". */
+/* Returns the number in the line "key 123" of a text. */
 static uint64_t value_of(const char *text, const char *key)
 {
     const size_t length = strlen(key);

@@ -17,7 +17,7 @@
 /* One page in this many bytes is queried and stands for its neighbours, because a policy puts neighbouring pages on one
  * node. A strict pool queries each page. */
 #define VERIFY_STEP (UINT64_C(64) << 10)
-/* After a failure, the ladder is not tried again during this time. */
+/* After all kinds of memory have failed, none is tried again during this time. */
 #define REFUSED_NS UINT64_C(10000000)
 
 struct attempt {
@@ -78,7 +78,7 @@ static weir_status place(struct attempt *a, void *at)
     weir__numa_pages pages = pages_of(a->kind);
     weir_status status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     if (status == WEIR_ERR_UNSUPPORTED && a->kind != WEIR_HOST_TRANSPARENT && pages == WEIR__PAGES_TRANSPARENT) {
-        pages = WEIR__PAGES_SMALL; /* small pages work too, though slower, and are no step of the ladder */
+        pages = WEIR__PAGES_SMALL; /* small pages work too, though slower; the chunk's kind stays the same */
         status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     }
     if (status != WEIR_OK) {
@@ -266,7 +266,7 @@ static void enter(const struct attempt *a, weir__host_chunk *chunk, uint64_t beg
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-/* Gives back the memory of an attempt that succeeded. */
+/* Unpins and unmaps or frees the memory that a successful attempt has made. */
 static weir_status undo(const struct attempt *a)
 {
     WEIR_ASSERT(a->memory != NULL);
@@ -285,9 +285,9 @@ static weir_status undo(const struct attempt *a)
     return status;
 }
 
-/* True if the ladder has recently failed for a request of at most this size, and no chunk was given back after that
- * failure. A failed attempt to make and lock a chunk costs milliseconds. Without this check, every request that other
- * nodes then serve would pay them. Requires runtime_lock. */
+/* True if the pool has recently failed to make a chunk of this size or a smaller one, and has given no chunk back
+ * since. An attempt to make and lock a chunk costs milliseconds, and each request that other nodes then serve would pay
+ * them. Requires runtime_lock. */
 static bool is_refused(const weir__host_node *node, const weir__host_refusal *last, uint64_t size, uint64_t now)
 {
     return last->bytes != 0 && size >= last->bytes && last->gives == node->pool->gives &&
@@ -329,7 +329,7 @@ weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint
     if (status == WEIR_OK &&
         weir__host_registry_reserve(&node->pool->registry, (uint64_t)(uintptr_t)a.memory, size) != WEIR_OK) {
         const weir_status undone = undo(&a);
-        (void)undone; /* a failure leaves the memory unused */
+        (void)undone; /* if undo() fails, the memory stays allocated and unused */
         status = WEIR_ERR_NO_MEMORY;
     }
     (void)pthread_mutex_unlock(&node->pool->runtime_lock);

@@ -22,7 +22,7 @@
 enum {
     MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS, /* unless memory is scarce */
     GROUP = 8,                           /* slots with neighbouring marks */
-    MARK_SIZES = 28,                     /* size classes of the arrays of marks: see marks_in */
+    MARK_SIZES = 28,                     /* number of size classes of mark arrays, see marks_in */
     LEAST_PAGES = 4,
     MOST_PAGES = 160,
     LEAST_SLOTS = 4,
@@ -32,19 +32,19 @@ enum {
 
 struct slab {
     weir__host_slab shown; /* its `bin` is the class */
-    struct slab *next;     /* next slab of the class with a free slot; for an unused description: the next unused
+    struct slab *next;     /* next slab of the class with a free block; in an unused description: the next unused
                               description */
     struct slab *previous;
     uint64_t start; /* 0: unused description */
     uint32_t slots; /* same as shown.blocks */
     uint32_t taken;
-    uint32_t first; /* no slot below this index is free; a multiple of GROUP */
+    uint32_t first; /* blocks below this index are all taken; a multiple of GROUP */
     bool is_listed;
 };
 
 struct size_class {
     pthread_mutex_t lock;
-    struct slab *first; /* list of slabs with a free slot */
+    struct slab *first; /* list of slabs with a free block */
     uint32_t empty;     /* number of wholly free slabs in the list */
     uint32_t bytes;
     uint32_t pages; /* pages of a slab; where memory is scarce, pages of the smallest slab */
@@ -160,8 +160,8 @@ static void unlist(struct size_class *c, struct slab *s)
     s->is_listed = false;
 }
 
-/* Returns the number of marks of a description of size class `size`. The first four classes have one to four units of
- * marks; then there are four classes for each doubling. */
+/* Returns how many marks (state bytes of blocks) a slab description of size class `size` has. The first four classes
+ * have one to four times WEIR__HOST_MARKS_UNIT marks; then there are four classes for each doubling. */
 static size_t marks_in(size_t size)
 {
     WEIR_ASSERT(size < MARK_SIZES);
@@ -178,7 +178,6 @@ static size_t mark_size_for(uint32_t slots)
     return size;
 }
 
-/* Returns a new description, or NULL if there is no memory. */
 static struct slab *description_new(weir__host_engine *engine, size_t marks)
 {
     WEIR_ASSERT_HELD(&engine->lock);
@@ -194,7 +193,7 @@ static struct slab *description_new(weir__host_engine *engine, size_t marks)
     return s;
 }
 
-/* Returns a description with marks for at least `slots` slots, all FREE. Returns NULL if there is no memory. */
+/* Returns a slab description with at least `slots` marks (block states), all FREE; NULL if there is no memory. */
 static struct slab *description(weir__host_engine *engine, uint32_t slots)
 {
     const size_t size = mark_size_for(slots);
@@ -234,7 +233,7 @@ static uint32_t times(const weir__host_engine *engine, const struct size_class *
     return wanted < 1 ? 1 : (uint32_t)(wanted < most ? wanted : most);
 }
 
-/* Makes a slab of `factor` times the smallest one. Returns NULL if there is no memory. */
+/* Makes a slab with `factor` times the size of the class's smallest slab. Returns NULL if there is no memory. */
 static struct slab *slab_of_size(weir__host_engine *engine, struct size_class *c, uint32_t class, uint32_t factor)
 {
     WEIR_ASSERT(factor != 0 && c->pages * factor <= MOST_PAGES);
@@ -293,7 +292,7 @@ static uint32_t count_taken(const struct slab *s)
     return count;
 }
 
-/* True if a slot of the group that begins at `slot` may be free: reads eight marks at once. */
+/* True if any of eight blocks, from `slot` on, may be free: reads their marks (state bytes) in one load. */
 static bool has_free(const struct slab *s, uint32_t slot)
 {
     typedef uint64_t __attribute__((may_alias)) eight_marks;
@@ -303,7 +302,7 @@ static bool has_free(const struct slab *s, uint32_t slot)
     return ((marks - UINT64_C(0x0101010101010101)) & ~marks & UINT64_C(0x8080808080808080)) != 0;
 }
 
-/* Takes free slots, up to `count`. */
+/* Takes up to `count` free blocks of a slab. Returns how many. */
 static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t count)
 {
     WEIR_ASSERT(s->is_listed && s->taken < s->slots && count != 0);
@@ -342,7 +341,7 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, voi
     while (got < count) {
         struct slab *s = c->first;
         if (s == NULL && got > 0) {
-            break; /* a smaller batch saves a new slab */
+            break; /* an incomplete batch is better than a new slab */
         }
         if (s == NULL && (s = slab_new(engine, c, class)) == NULL) {
             break;
@@ -355,7 +354,7 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, voi
 
 /* --- giving back --- */
 
-/* Returns the slot that starts at the address, or UINT32_MAX. */
+/* Returns the index of the block that starts at the address, or UINT32_MAX. */
 static uint32_t slot_of(const struct size_class *c, const struct slab *s, const void *block)
 {
     WEIR_ASSERT(s->start != 0);

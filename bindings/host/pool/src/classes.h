@@ -19,7 +19,7 @@
 
 enum { WEIR__HOST_CLASSES = 65, WEIR__HOST_FINE_CLASSES = 64 };
 
-/* Returns the bytes of a class, or 0 if there is no such class. */
+/* Returns the block size of a class, or 0 if there is no such class. */
 static inline uint64_t weir__host_class_bytes(uint32_t class, bool is_fine)
 {
     const uint64_t step = is_fine ? 16 : 64;

@@ -73,8 +73,8 @@ static void give_back(weir_host_pool *pool, uint64_t keep_bytes)
     }
 }
 
-/* Ends the current slot of time, and later slots that have passed without a look at the clock. Returns the most bytes
- * used within the decay time. */
+/* Ends the current time slot, and later ones in which no call read the clock. Returns the most bytes used within the
+ * decay time. */
 static uint64_t end_slots(weir__host_decay *decay, uint64_t slots)
 {
     WEIR_ASSERT_HELD(&decay->lock);
@@ -85,7 +85,7 @@ static uint64_t end_slots(weir__host_decay *decay, uint64_t slots)
             decay->past[j] = decay->past[j - 1];
         }
         decay->past[0] = ended;
-        ended = used; /* no call looked at the clock in the later slots, so the use counts as unchanged */
+        ended = used; /* no call read the clock in the later time slots, so the used bytes count as unchanged */
     }
     uint64_t most = used;
     for (size_t j = 0; j < WEIR__HOST_DECAY_SLOTS; j++) {

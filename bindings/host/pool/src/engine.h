@@ -21,14 +21,13 @@ enum {
                                        block can have */
     WEIR__HOST_FINE_ALIGNMENT = 16, /* of blocks of pageable memory */
     WEIR__HOST_BINS = 80,           /* at most */
-    WEIR__HOST_SLAB_BLOCKS = 512,   /* at most, in a slab of pinned memory */
+    WEIR__HOST_SLAB_BLOCKS = 512,   /* most blocks of a slab of pinned memory */
     WEIR__HOST_SLAB_BYTES = 1 << 20,
-    WEIR__HOST_MARKS_UNIT = 256 /* marks of a slab: a multiple of this number */
+    WEIR__HOST_MARKS_UNIT = 256 /* a slab has a multiple of this many marks */
 };
 
-/* State of a block of a slab. The engine changes a mark between FREE and OUT. While the block is OUT, one thread owns
- * it and changes the mark between OUT and LIVE by a plain store. A mark is a byte, so such a store changes no other
- * mark. */
+/* Values of a mark, the state byte of a block. The engine changes a mark between FREE and OUT. While the block is OUT,
+ * one thread owns it and changes the mark between OUT and LIVE by a plain store, which changes no other mark. */
 enum {
     WEIR__HOST_FREE, /* the engine may hand the block to the pool */
     WEIR__HOST_LIVE, /* in use */
@@ -37,17 +36,16 @@ enum {
 
 typedef _Atomic uint8_t weir__host_mark;
 
-/* The head of an engine's description of a slab. The description and the marks live as long as the engine, even after
- * the slab, because a lookup of a stale address may read them. */
+/* The head of an engine's description of a slab. The description and the marks (state bytes of the blocks) are kept
+ * until the engine ends, because a lookup of a stale address may read them. */
 typedef struct weir__host_slab {
     _Atomic uint32_t bin;
-    _Atomic uint32_t blocks; /* places for blocks; never more than there are marks */
-    weir__host_mark *marks;  /* the marks, read through weir__host_mark_of; the pointer never changes while the
-                                description lives */
+    _Atomic uint32_t blocks; /* number of blocks in the slab; at most the number of marks */
+    weir__host_mark *marks;  /* a state byte for each block, see weir__host_mark_of; this pointer never changes */
 } weir__host_slab;
 
-/* Returns the mark of block `place`. Eight neighbours share a cache line, and the next eight have another, so that
- * threads with neighbouring batches do not write to the same line. */
+/* Returns the mark (state byte) of the block with index `place`. The marks of eight neighbours share a cache line, and
+ * those of the next eight lie in another, so that threads with neighbouring batches do not write to the same line. */
 static inline weir__host_mark *weir__host_mark_of(const weir__host_slab *slab, uint64_t place)
 {
     return &slab->marks[place ^ (place & 030) << 3];
@@ -56,11 +54,11 @@ static inline weir__host_mark *weir__host_mark_of(const weir__host_slab *slab, u
 /* Functions that the node offers its engine, callable from any thread. */
 typedef struct weir__host_slabs {
     void *ctx;
-    /* `size`: a multiple of the page, at most WEIR__HOST_SLAB_BYTES; `align`: a power of two. Lookups of any address in
-     * the memory find `slab`. Returns NULL if there is no memory. */
+    /* Gets memory for a slab. `size`: a multiple of the page, at most WEIR__HOST_SLAB_BYTES; `align`: a power of two.
+     * Lookups of any address in the memory find `slab`. Returns NULL if there is no memory. */
     void *(*slab_get)(void *ctx, uint64_t size, uint64_t align, weir__host_slab *slab);
     void (*slab_put)(void *ctx, void *memory);
-    /* Gives the slab around an address another bin. No block of the slab may be handed out. */
+    /* Assigns the slab around an address to another bin. No block of the slab may be handed out. */
     void (*slab_changed)(void *ctx, const void *address, uint32_t bin);
     /* Returns the slab around an address and the start of its memory, or NULL if it is not a slab of this node.
      * Wait-free. */
@@ -78,13 +76,13 @@ struct weir_host_engine_ops {
     weir_status (*create)(const weir__host_slabs *slabs, weir__host_engine **engine);
     /* Called when all blocks, slabs and threads' data are gone: frees only the engine's own memory. */
     void (*destroy)(weir__host_engine *engine);
-    /* Returns the block size of a bin. Sizes grow with the bin and are multiples of 64, or of 16 where memory is
-     * scarce. The last bins reach the pool's limit of small blocks. Returns 0 for a bin past them. */
+    /* Returns the block size of a bin (size class). Sizes grow with the bin and are multiples of 64, or of 16 where
+     * memory is scarce. The last bins reach the pool's limit of small blocks. Returns 0 for a bin past them. */
     uint64_t (*bin_bytes)(const weir__host_engine *engine, uint32_t bin);
     /* Create and free the engine's data for one thread; thread_open returns NULL if the engine has no such data or no
      * memory. The thread passes its data as `thread` to the functions below; a call for no particular thread passes
-     * NULL. Both slots may be NULL. thread_close is called by that thread, or after that thread has stopped using the
-     * engine. */
+     * NULL. Both pointers may be NULL. thread_close is called by that thread, or after that thread has stopped using
+     * the engine. */
     void *(*thread_open)(weir__host_engine *engine);
     void (*thread_close)(weir__host_engine *engine, void *thread);
     /* Allocates up to `count` blocks. Returns how many. */

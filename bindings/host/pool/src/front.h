@@ -1,6 +1,6 @@
-/* front.h: hits of the calling thread's cache, inline in the calls of the pool and of a heap over it.
+/* front.h: allocs and frees that the calling thread's cache can serve, inline in the calls of the pool and of a heap.
  *
- * A hit takes no lock and writes only the thread's own memory and the marks of its own blocks.
+ * They take no lock and write only the thread's own memory and the marks (state bytes) of its own blocks.
  */
 #ifndef WEIR_HOST_FRONT_H
 #define WEIR_HOST_FRONT_H
@@ -133,8 +133,7 @@ static inline bool is_meant(weir__host_cache *cache, const weir_host_pool *pool,
 
 /* --- free --- */
 
-/* Finds the registry's leaf for an address that is not in the leaf of the thread's last free. Returns false if the pool
- * has no chunk there. */
+/* Makes the registry leaf of `address` the cache's last leaf. Returns false if the pool has no chunk there. */
 OUT_OF_LINE bool weir__host_find_leaf(weir__host_cache *cache, const weir_host_pool *pool, uint64_t address);
 
 static inline bool keep_small(weir__host_bin *bin, void *block, weir__host_mark *mark)
@@ -167,13 +166,13 @@ static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, 
     return true;
 }
 
-/* Puts a large block into its slot, if `address` is the start of the run. Returns the size of the run, or 0 if the run
- * was not cached. */
+/* Puts a large block into the cache slot for its size, if `address` is the start of the run. Returns the size of the
+ * run, or 0 if the run was not cached. */
 OUT_OF_LINE uint64_t weir__host_keep_large(weir__host_cache *cache, weir__host_run *run, uint64_t address);
 
-/* Puts a small block into its bin, if it lies in the leaf of the thread's last free, belongs to the cache's node and
- * there is room. Returns the block's size, or 0. The critical path loads only the page's entry: the entry says where
- * the block goes, and the checks that it may go there run in parallel. */
+/* Puts a small block into its bin if there is room, and if the block belongs to the cache's node and lies in the
+ * registry leaf of the thread's last free. Returns the block's size, or 0. The critical path loads only the page's
+ * registry entry, which names the bin; the checks run in parallel. */
 static inline uint64_t keep_small_at_hand(weir__host_cache *cache, const weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;
@@ -199,8 +198,8 @@ static inline uint64_t keep_small_at_hand(weir__host_cache *cache, const weir_ho
     return bin->bytes;
 }
 
-/* Puts a small or large block of any leaf into the thread's first cache, if the block belongs to the cache's node and
- * there is room. Returns the block's size, or 0. */
+/* Puts a small or large block into the thread's first cache, if the block belongs to the cache's node and there is
+ * room. Returns the block's size, or 0. */
 static inline uint64_t keep_in_front(const weir_host_pool *pool, void *ptr)
 {
     const uint64_t address = (uint64_t)(uintptr_t)ptr;

@@ -19,9 +19,9 @@ char weir__host_stream;
 /* An event of this device: an event of the runtime's device, or an event that is complete because the host
  * recorded it. */
 struct weir__host_event {
-    struct weir__host_event *next; /* next event of the node; protected by the node's chunk_lock */
+    struct weir__host_event *next; /* next in the node's list of events; protected by the node's chunk_lock */
     weir_event *event;
-    bool of_host; /* recorded on the host's stream, so always complete */
+    bool of_host; /* the host has recorded the event, so it is always complete */
 };
 
 static weir_device *streams_of(const weir__host_node *node)
@@ -92,7 +92,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
     if (!weir__host_limit_take(node->pool, size)) {
         return WEIR_ERR_LIMIT;
     }
-    *handle = size; /* the number of bytes serves as the handle */
+    *handle = size; /* the handle is just the number of bytes */
     return WEIR_OK;
 }
 

@@ -24,16 +24,16 @@
 
 /* --- topology.c --- */
 
-/* Adds a share: one more call of weir_topology_destroy is needed before the topology is freed. */
+/* Adds a reference: one more call of weir_topology_destroy is needed before the topology is freed. */
 void weir__topology_keep(const weir_topology *topology);
 
 /* --- node.c: the page runs of one node --- */
 
-/* The last failure of the ladder. */
+/* The last failure to make a chunk on a node. */
 typedef struct weir__host_refusal {
     uint64_t bytes; /* size of the request that failed; 0: no failure since the last success */
     uint64_t when_ns;
-    uint64_t gives; /* the pool's `gives` at that time */
+    uint64_t gives; /* the pool's count of chunks given back (`gives`) at the failure */
 } weir__host_refusal;
 
 struct weir__host_node {
@@ -42,17 +42,17 @@ struct weir__host_node {
     weir_device *device;      /* host_device.c */
     weir_pool *mapped;        /* pool over memory that weir maps */
     weir_pool *given;         /* pool over memory that the runtime allocates, or NULL */
-    weir_stream *mapped_host; /* stream of `mapped` that represents the host; given_host is the same stream of
-                                 `given` */
+    weir_stream *mapped_host; /* the host's stream in the pool `mapped`; given_host: in the pool `given` */
     weir_stream *given_host;
     weir__host_engine *engine;
-    weir__host_chunk *chunks;                    /* protected by chunk_lock, like their descriptions */
-    weir__slab chunk_descriptions;               /* kept until the node ends: a query may read a description */
+    weir__host_chunk *chunks;                    /* list of chunks; chunk_lock protects it and chunk_descriptions */
+    weir__slab chunk_descriptions;               /* kept until the node ends: a query may read a stale description */
     struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
-    weir__host_chunk pageable;                   /* represents all memory of a pageable node */
-    weir__page_mover mover;        /* for a pageable node, like the next two members; used by the thread that grows */
-    weir__parked parked;           /* pages of unmapped granules, at most loose_bytes */
+    weir__host_chunk pageable;                   /* a pageable node's only chunk: all its memory */
+    weir__page_mover mover;        /* of a pageable node; used only by the thread that grows the pool, like the next two
+                                      members */
+    weir__parked parked;           /* pages of unmapped memory, at most loose_bytes */
     uint64_t loose_bytes;          /* created and not mapped */
     _Atomic uint64_t moved_bytes;  /* pages that moved to other addresses */
     _Atomic uint64_t remade_bytes; /* pages that were dropped and made anew, because they could not move */
@@ -61,13 +61,12 @@ struct weir__host_node {
     /* Counters of threads that have ended or have no cache; protected by thread_cache.c's lock. */
     uint64_t gone_allocs;
     uint64_t gone_frees;
-    uint64_t gone_live_bytes; /* allocated less freed, modulo 2^64 */
+    uint64_t gone_live_bytes; /* bytes allocated less bytes freed, modulo 2^64 */
     _Atomic uint64_t failures;
     weir_host_stats held;                    /* statistics; the members about chunks are protected by chunk_lock */
-    weir__host_refusal refusals[2];          /* the last refusals: [0] of a chunk that the runtime
-                                                allocates, [1] of a chunk at a given address; protected by
-                                                runtime_lock */
-    char reasons[WEIR_HOST_KIND_COUNT][400]; /* last failure of each step; protected by chunk_lock */
+    weir__host_refusal refusals[2];          /* the last failures: [0] of a chunk that the runtime allocates, [1] of a
+                                                chunk at a given address; protected by runtime_lock */
+    char reasons[WEIR_HOST_KIND_COUNT][400]; /* why each weir_host_kind failed last; protected by chunk_lock */
 };
 
 weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, int32_t number);
@@ -75,10 +74,10 @@ weir_status weir__host_node_fini(weir__host_node *node);
 /* Takes a run of whole pages. Returns its description, in state LIVE. On failure, returns NULL and stores the error in
  * *status. */
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status);
-/* Gives a run back in the order of a stream of the run's pool, or as idle if the stream is NULL. */
+/* Frees a page run in its weir_pool, in the order of that pool's stream `stream`, or for reuse at once if NULL. */
 weir_status weir__host_node_give(weir__host_run *run, weir_stream *stream);
-/* Enlarges a live run of a pageable node to `size` at its address. The addresses behind the run must be free or have no
- * memory. Returns false, with nothing changed, if the run cannot grow. */
+/* Enlarges a live page run of a pageable node to `size` bytes at its address; needs free addresses behind the run.
+ * Returns false, with nothing changed, if the run cannot grow. */
 bool weir__host_node_grow(weir__host_run *run, uint64_t size);
 weir__host_run *weir__host_run_new(weir_host_pool *pool);
 void weir__host_run_unused(weir_host_pool *pool, weir__host_run *run);
@@ -117,7 +116,7 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
 
 enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 62 };
 
-/* A cached block and its mark, so that an alloc need not look the mark up. */
+/* A cached block and its mark (state byte), so that an alloc need not look the mark up. */
 typedef struct weir__host_kept {
     void *block;
     weir__host_mark *mark;
@@ -127,7 +126,7 @@ typedef struct weir__host_kept {
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
     uint32_t most;  /* most blocks that the bin may hold; the cache has set bytes aside for them */
-    uint64_t bytes; /* bytes of a block; set together with `most` */
+    uint64_t bytes; /* block size of the bin; set together with `most` */
     _Atomic uint64_t allocs;
     _Atomic uint64_t net; /* blocks taken from the engine less blocks returned to it, modulo 2^64: those in use or in
                              the bin */
@@ -144,35 +143,35 @@ typedef struct weir__host_large_slot {
     weir__host_run *runs[WEIR__HOST_LARGE_DEPTH];
 } weir__host_large_slot;
 
-/* One thread's cache for one node. Statistics add the counters of all bins and slots up. */
+/* One thread's cache of the blocks of one node. Statistics add up its counters and those of its bins and slots. */
 typedef struct weir__host_cache {
-    _Atomic(weir_host_pool *) pool; /* NULL after the pool has ended, like `node` */
+    _Atomic(weir_host_pool *) pool; /* `pool` and `node` become NULL when the pool ends */
     _Atomic(weir__host_node *) node;
     int32_t number;        /* the node's number */
     uint32_t home_left;    /* uses of the cache left before it asks again for the thread's node */
     uint64_t leaf_key;     /* address >> WEIR__HOST_LEAF_SHIFT of the block freed last */
-    weir__host_leaf *leaf; /* the registry's leaf for leaf_key; leaves live as long as the pool */
+    weir__host_leaf *leaf; /* the registry leaf for leaf_key; leaves live as long as the pool */
     struct weir__host_cache *next_of_thread;
-    struct weir__host_cache *next_of_pool; /* protected by the lists' lock, like previous_of_pool */
+    struct weir__host_cache *next_of_pool; /* next_of_pool and previous_of_pool: protected by thread_cache.c's lock */
     struct weir__host_cache *previous_of_pool;
     void *engine_thread; /* the engine's data for this thread */
-    void *tally_cell;    /* the cell that this thread owns in the tally of the pool's heap; NULL: none */
+    void *tally_cell;    /* the thread's own counter cell in the tally of the heap over this pool; NULL: none */
     uint64_t most_bytes;
-    uint64_t bin_most_bytes;       /* bytes set aside for bins, part of most_bytes */
-    uint64_t large_most_bytes;     /* bytes set aside for slots, part of most_bytes */
-    uint32_t next_slot;            /* the slot that is emptied next when bytes are needed */
-    _Atomic uint64_t large_allocs; /* allocs of runs that have no slot; the next two members: frees and live bytes
-                                      of these runs */
+    uint64_t bin_most_bytes;       /* bytes set aside for small blocks, part of most_bytes */
+    uint64_t large_most_bytes;     /* bytes set aside for large blocks, part of most_bytes */
+    uint32_t next_slot;            /* index of the slot that is emptied next when the cache needs room */
+    _Atomic uint64_t large_allocs; /* for page runs of sizes without a slot: allocs here, frees and live bytes in the
+                                      next two members */
     _Atomic uint64_t large_frees;
-    _Atomic uint64_t large_live_bytes; /* allocated less freed by this thread, modulo 2^64 */
+    _Atomic uint64_t large_live_bytes; /* bytes allocated less bytes freed by this thread, modulo 2^64 */
     uint64_t trims_seen;               /* the pool's `trims` at this thread's last flush */
-    weir__host_run *unused_runs;       /* descriptions for the thread's next runs, linked by `next` */
+    weir__host_run *unused_runs;       /* list of unused run descriptions, for the thread's next page runs */
     uint32_t unused_run_count;
     weir__host_bin small[WEIR__HOST_BINS];
     weir__host_large_slot large[WEIR__HOST_LARGE_SLOTS];
 } weir__host_cache;
 
-/* Returns the slot for runs of a size. */
+/* Returns the index of the cache slot for page runs of a size. */
 static inline uint32_t weir__host_slot_of(uint64_t size)
 {
     WEIR_ASSERT(size != 0);
@@ -197,10 +196,10 @@ static inline weir__host_cache *weir__host_cache_of(weir__host_node *node)
     return weir__host_cache_find(node);
 }
 
-/* Raises the capacity of a full bin. Returns false if the bound allows no more. */
+/* Raises the capacity of a full bin. Returns false if the bound of the cache allows no more blocks. */
 bool weir__host_cache_widen(weir__host_cache *cache, uint32_t bin);
-/* Raises the capacity of the slot for runs of a size. May take the slot over from another size. Returns false if the
- * run cannot be cached. */
+/* Raises the number of runs that the slot may cache. May take the slot over from another size. Returns false if the run
+ * cannot be cached. */
 bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t size);
 /* Gives all cached blocks back to the node. Called by the cache's thread, or at that thread's end. */
 void weir__host_cache_flush(weir__host_cache *cache);
@@ -237,33 +236,34 @@ weir_status weir__host_pending_retire(weir_host_pool *pool, const void *native_s
 
 enum { WEIR__HOST_DECAY_SLOTS = 4, WEIR__HOST_DECAY_SKIP = 15 };
 
-/* The most bytes in runs of pages, in the current slot of time and in each of the last four. */
+/* The most bytes in page runs: in the current time slot, a quarter of the decay time, and in each of the last four. */
 typedef struct weir__host_decay {
-    uint64_t slot_ns;                      /* length of a slot, a quarter of the decay time; 0: no decay by time */
+    uint64_t slot_ns;                      /* length of a time slot, a quarter of the decay time; 0: no decay by time */
     bool at_once;                          /* idle memory goes back at each free of a run */
-    _Atomic uint64_t used_bytes;           /* in runs of pages: live, cached by threads, or slabs */
-    _Atomic uint64_t most_bytes;           /* the most used in the current slot */
+    _Atomic uint64_t used_bytes;           /* bytes in page runs: live, cached by threads, or slabs */
+    _Atomic uint64_t most_bytes;           /* the most bytes used in the current time slot */
     _Atomic uint64_t slot_end_ns;          /* changed under `lock` */
     _Atomic uint64_t looked_ns;            /* the last look at the clock by weir__host_decay_use */
-    _Atomic uint32_t skip;                 /* uses left before the next look at the clock */
-    pthread_mutex_t lock;                  /* taken before all other locks; only a trim waits for it */
-    uint64_t past[WEIR__HOST_DECAY_SLOTS]; /* the most used in each of the last slots, newest first; under `lock` */
+    _Atomic uint32_t skip;                 /* calls of weir__host_decay_use before it reads the clock again */
+    pthread_mutex_t lock;                  /* taken before all other locks; a trim waits for it, other calls try it */
+    uint64_t past[WEIR__HOST_DECAY_SLOTS]; /* most bytes used in the last time slots, newest first; under `lock` */
     _Atomic uint64_t bytes;                /* given back */
     _Atomic uint64_t times;
     _Atomic uint64_t failures;
 } weir__host_decay;
 
-/* Begins the decay of a new pageable pool. If `slot_ns` is 0 and `at_once` is false, no memory decays. */
+/* Begins the decay of a new pageable pool. `slot_ns`: a quarter of the decay time; 0: no decay by time. `at_once`: idle
+ * memory goes back at each free of a page run. */
 void weir__host_decay_start(weir_host_pool *pool, uint64_t slot_ns, bool at_once);
-/* Counts a run of pages that was taken. Any lock may be held. */
+/* Counts `bytes` of a page run as used. Any lock may be held. */
 void weir__host_decay_take(weir__host_decay *decay, uint64_t bytes);
-/* Counts a run of pages that was given back. Any lock may be held. */
+/* Counts `bytes` of a page run as no longer used. Any lock may be held. */
 void weir__host_decay_give(weir__host_decay *decay, uint64_t bytes);
-/* Gives memory back if a slot has ended at the time `now_ns`. No lock may be held. */
+/* Gives idle memory back if a time slot has ended at the time `now_ns`. No lock may be held. */
 void weir__host_decay_step(weir_host_pool *pool, uint64_t now_ns);
 /* Gives idle memory back at once, unless another thread is doing so. No lock may be held. */
 void weir__host_decay_now(weir_host_pool *pool);
-/* Looks at the clock, and gives memory back if a slot has ended. No lock may be held. */
+/* Reads the clock, and gives idle memory back if a time slot has ended. No lock may be held. */
 void weir__host_decay_look(weir_host_pool *pool);
 
 /* --- walk.c: all live blocks --- */
@@ -274,7 +274,7 @@ void weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *
 
 /* --- the pool --- */
 
-/* Bytes held by pools under one limit. A pool has its own ledger; the pools of a heap share one. */
+/* The bytes that the pools under one limit hold. A host pool has its own ledger; the pools of a heap share a ledger. */
 typedef struct weir__host_ledger {
     _Atomic uint64_t limit_bytes; /* 0: no limit */
     uint64_t machine_bytes; /* pageable pools: the machine's memory; if the process took more, the system would kill it;
@@ -298,9 +298,9 @@ typedef struct weir__host_bin_shape {
 } weir__host_bin_shape;
 
 struct weir_host_pool {
-    weir_host_pool_config config; /* with defaults filled in; `topology` and `runtime` below are used instead of its
-                                     members */
-    weir_topology *own_topology;  /* destroyed with the pool: a topology that the pool created, or a share of the
+    weir_host_pool_config config; /* copy with defaults filled in; `topology` and `runtime` below replace its members of
+                                     these names */
+    weir_topology *own_topology;  /* released with the pool: a topology that the pool created, or a reference to the
                                      config's topology */
     const weir_topology *topology;
     weir_host_runtime runtime;
@@ -308,12 +308,12 @@ struct weir_host_pool {
     uint64_t pad;
     uint64_t align;      /* of small blocks */
     uint64_t serial;     /* unique among the pools of the process */
-    int32_t device_node; /* nearest to the runtime's device; WEIR_HOST_THREAD_NODE: unknown */
+    int32_t device_node; /* the node nearest to the runtime's device; WEIR_HOST_THREAD_NODE: unknown */
     long process;
     weir__host_registry registry;
     pthread_mutex_t runtime_lock; /* serializes calls of the runtime and the making of chunks */
     pthread_mutex_t lock;         /* protects the next */
-    weir__slab runs;              /* descriptions; not freed before the pool ends */
+    weir__slab runs;              /* run descriptions; not freed before the pool ends */
     uint32_t bin_count;
     weir__host_bin_shape bins[WEIR__HOST_BINS];
     uint64_t small_bytes;                        /* a block of this size or more is a run of pages */
@@ -321,10 +321,10 @@ struct weir_host_pool {
     uint8_t bin_of[WEIR__HOST_SMALL_BYTES / 16]; /* by index i: the bin for a request of i + 1 units of 16 bytes */
     struct weir__host_cache *caches;             /* protected by thread_cache.c's lock */
     weir__host_pending *pending;
-    atomic_uint holds; /* by heaps and by weir_host_pool_hold */
+    atomic_uint holds; /* number of holds by heaps and by weir_host_pool_hold */
     weir__host_ledger own_ledger;
     weir__host_ledger *ledger;    /* for all nodes */
-    weir_host_pool *next_limited; /* under ledger->shared; protected there */
+    weir_host_pool *next_limited; /* next pool under the same shared limit; protected by that limit's pools_lock */
     uint64_t gives;               /* number of times that a chunk was given back; protected by runtime_lock */
     _Atomic uint64_t trims;       /* number of trims; after a trim each thread flushes its caches */
     weir__host_decay decay;
@@ -353,9 +353,8 @@ static inline void weir__host_decay_use(weir_host_pool *pool)
     weir__host_decay_look(pool);
 }
 
-/* Returns the mark of the small block that begins at an address in a page of a slab, given the page's registry entry.
- * Returns NULL if no block begins at the address. If the run and its slab are stale, may return the mark of another
- * block. */
+/* Returns the mark (state byte) of the small block that begins at `address` in the slab of `run`. Returns NULL if no
+ * block begins there. If the run or its slab is stale, may return the mark of another block. */
 __attribute__((always_inline)) static inline weir__host_mark *
 weir__host_mark_at(const weir_host_pool *pool, const weir__host_run *run, uint64_t address, uint32_t bin)
 {
@@ -380,9 +379,9 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
                                       weir_host_pool **pool);
 /* Returns the size of the block that weir_host_alloc_aligned returns for a valid size and align. */
 uint64_t weir__host_bytes_for(const weir_host_pool *pool, uint64_t size, uint64_t align);
-/* Like weir_host_query, without a sentence for a refusal. */
+/* Like weir_host_query, but does not set weir_last_error. */
 bool weir__host_find(weir_host_pool *pool, const void *ptr, weir_host_info *info);
-/* Like weir_host_free for a non-NULL address, without a sentence for a refusal; *bytes receives the size of the
+/* Like weir_host_free for a non-NULL address, but does not set weir_last_error; *bytes receives the size of the
  * block. */
 weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *bytes);
 

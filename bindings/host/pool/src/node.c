@@ -16,11 +16,11 @@
  * measured in bindings/host/heap/README.md. With 1/18, later rounds of one recording make pages anew. */
 enum { PAGEABLE_SPARE_SHARE = 16, PAGEABLE_LARGE_SPARE_SHARE = 12 };
 
-/* The most parts by which a block grows in place, because each part costs two descriptions. After that the block
- * moves. */
+/* The most further blocks by which a page run grows in place, because each costs a weir__host_run and a weir_block.
+ * After that the run has to move. */
 enum { MOST_PARTS = 64 };
 
-/* Descriptions that a thread keeps for its next runs, so that most runs do without the pool's lock. */
+/* The most unused run descriptions that a thread keeps, so that most new runs need no pool lock. */
 enum { KEPT_RUNS = 8 };
 
 /* --- descriptions --- */
@@ -79,8 +79,8 @@ static weir_status alloc_pages(weir__host_node *node, uint64_t size, uint64_t al
     return status;
 }
 
-/* Finds the chunk of a run that the runtime allocated. Such chunks may begin and end anywhere, so two chunks may share
- * a leaf of the registry; but each run lies in one chunk. */
+/* Finds the chunk of a page run in memory that the runtime allocated. Such chunks may begin and end anywhere, so a leaf
+ * of the registry may have pages of two chunks; but each run lies in one chunk. */
 static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
 {
     (void)pthread_mutex_lock(&node->chunk_lock);
@@ -92,7 +92,6 @@ static weir__host_chunk *chunk_around(weir__host_node *node, uint64_t address)
     return chunk;
 }
 
-/* Returns the tag of the run's registry entries. */
 static uint32_t run_tag(weir__host_run *run)
 {
     const weir__host_slab *slab = run->slab;
@@ -114,7 +113,7 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     }
     const uint64_t start = weir_block_address(run->block);
     WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && weir_block_capacity(run->block) >= size);
-    /* Relaxed, because the registry's entry publishes these members (release). */
+    /* Relaxed stores: entering the run into the registry publishes these members (release). */
     atomic_store_explicit(&run->node, node, memory_order_relaxed);
     atomic_store_explicit(&run->start, start, memory_order_relaxed);
     atomic_store_explicit(&run->size, size, memory_order_relaxed);
@@ -125,12 +124,12 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     run->rest = NULL;
     run->parts = 0;
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_release);
-    weir__host_registry_enter(&pool->registry, run, run_tag(run)); /* making the chunk has created the leaves */
+    weir__host_registry_enter(&pool->registry, run, run_tag(run)); /* the leaves were created when the chunk was made */
     weir__host_decay_take(&pool->decay, size);
     return run;
 }
 
-/* Gives back the blocks by which a run has grown in place. */
+/* Gives back the further blocks of a page run that has grown in place. */
 static void give_rest(weir_host_pool *pool, weir__host_run *run)
 {
     while (run->rest != NULL) {
@@ -310,10 +309,10 @@ weir_status weir__host_node_fini(weir__host_node *node)
     }
     keep_first(&first, weir_pool_destroy(node->given));
     keep_first(&first, weir_pool_destroy(node->mapped));
-    (void)!weir_device_destroy(node->device); /* cannot fail: its pools are gone */
+    (void)!weir_device_destroy(node->device); /* cannot fail: no pool uses the device any more */
     weir__host_device_fini(node);
     weir__host_pageable_fini(node);
-    weir__slab_fini(&node->chunk_descriptions); /* the memory has already gone back */
+    weir__slab_fini(&node->chunk_descriptions); /* the chunks' memory has already been given back */
     (void)pthread_mutex_destroy(&node->chunk_lock);
     return first;
 }

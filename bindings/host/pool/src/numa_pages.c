@@ -50,8 +50,7 @@ uint64_t weir__numa_page_bytes(void)
     return page > 0 ? (uint64_t)page : 4096;
 }
 
-/* Records a failure and returns `status`. If a later step fails, *error keeps the kind of page, the node and the
- * limits. */
+/* Stores the step, errno and bytes of a failure in *error, and returns `status`. The other members of *error stay. */
 static weir_status fail(weir__numa_error *error, weir__numa_step step, int number, uint64_t bytes, weir_status status)
 {
     if (error != NULL) {
@@ -180,7 +179,7 @@ void weir__numa_unmap(void *memory, uint64_t size, bool stays_reserved)
     if (!stays_reserved) {
         (void)munmap(memory, size);
     } else if (map_nothing(memory, size) ==
-               MAP_FAILED) { /* the kernel has no room for another mapping: at least drop the pages */
+               MAP_FAILED) { /* the kernel allows no further mapping: at least drop the pages */
         (void)syscall(SYS_munlock, memory, size);
         (void)madvise(memory, size, MADV_DONTNEED);
         (void)mprotect(memory, size, PROT_NONE);
@@ -198,7 +197,7 @@ weir_status weir__numa_policy(void *memory, uint64_t size, int32_t node, weir__n
         return fail(error, WEIR__NUMA_POLICY, EINVAL, size, WEIR_ERR_INVALID);
     }
     mask[(unsigned)node / WORD_BITS] = 1ul << ((unsigned)node % WORD_BITS);
-    /* The kernel uses one bit fewer than the given size, hence the + 1. */
+    /* The kernel uses one bit of the mask fewer than the size that it is given, hence the + 1. */
     if (syscall(SYS_mbind, memory, size, binds ? MPOL_BIND : MPOL_PREFERRED, mask, WEIR__NUMA_NODES + 1ul, 0ul) == 0) {
         return WEIR_OK;
     }
@@ -236,7 +235,7 @@ static int touch_missing(char *memory, uint64_t size)
     for (uint64_t at = 0; at < size; at += BATCH * page) {
         const uint64_t piece = size - at < BATCH * page ? size - at : BATCH * page;
         if (mincore(memory + at, piece, there) != 0) {
-            return errno == ENOMEM ? EINVAL : errno; /* a part of the range is not mapped */
+            return errno == ENOMEM ? EINVAL : errno; /* ENOMEM: a part of the range is not mapped */
         }
         for (uint64_t i = 0; i * page < piece; i++) {
             const int number = (there[i] & 1) != 0 ? 0 : touch_by_kernel(memory + at + i * page, page);
@@ -254,7 +253,7 @@ weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *e
     do {
         number = madvise(memory, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
     } while (number == EAGAIN || number == EINTR);
-    if (number == EINVAL || is_forbidden(number)) { /* Linux before 5.14, or a sandbox */
+    if (number == EINVAL || is_forbidden(number)) { /* Linux before 5.14 or a sandbox refuses the call */
         number = touch_missing(memory, size);
     }
     if (number == 0) {
@@ -264,8 +263,8 @@ weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *e
     return fail(error, WEIR__NUMA_POPULATE, number, size, number == EINVAL ? WEIR_ERR_INVALID : WEIR_ERR_NO_MEMORY);
 }
 
-/* Moves the thread to the node's processors. Returns false, with errno or 0, if the node has none that the thread may
- * run on, or if the thread may not choose. */
+/* Moves the calling thread to the node's processors. Returns false if the thread may not run on any of them or may not
+ * choose its processors; errno is then that of the system call, or 0 if none was made. */
 static bool move_near(const weir_topology *topology, int32_t node, weir__numa_cpus *before)
 {
     unsigned long there[WEIR__NUMA_CPU_WORDS] = {0};
@@ -537,7 +536,7 @@ static void count_line(const char *line, const struct mapping *mapping, weir__nu
         }
     }
     if (present == 0 && page == 0) {
-        found->unknown_bytes += mapping->shared; /* memory of a device shows no pages */
+        found->unknown_bytes += mapping->shared; /* numa_maps shows no pages of device memory */
     } else if (present < mapping->shared) {
         found->absent_bytes += mapping->shared - present;
     }
@@ -622,7 +621,7 @@ weir_status weir__numa_transparent_bytes(const char *root, const void *memory, u
 
 /* --- locking --- */
 
-/* Returns the number that follows a name in /proc/self/status. */
+/* Returns the number that follows the name of a line in /proc/self/status. */
 static uint64_t status_number(const char *name, int base)
 {
     char status[16384];
@@ -719,7 +718,7 @@ weir_status weir__numa_pages_on(const weir__numa_request *r, weir__placed *place
         return fail(error, WEIR__NUMA_ROOM, 0, r->size, WEIR_ERR_NO_MEMORY);
     }
     const uint64_t group_room = r->pages != WEIR__PAGES_HUGE ? weir__cgroup_read("").room_bytes : UINT64_MAX;
-    if (group_room < r->size) { /* the kernel would end the process */
+    if (group_room < r->size) { /* beyond its control group's limit, the kernel would kill the process */
         if (error != NULL) {
             error->limit_bytes = group_room;
         }

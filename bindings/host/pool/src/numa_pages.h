@@ -53,8 +53,8 @@ typedef struct weir__numa_error {
     weir__numa_pages pages;
     int32_t node;         /* WEIR_NODE_NONE: no node was requested */
     uint64_t bytes;       /* requested */
-    uint64_t limit_bytes; /* for step LOCK: RLIMIT_MEMLOCK; for ROOM and GROUP: available bytes; for MISPLACED: bytes
-                             on other nodes */
+    uint64_t limit_bytes; /* by `step`: RLIMIT_MEMLOCK (LOCK), available bytes (ROOM, GROUP), bytes on other nodes
+                             (MISPLACED) */
     uint64_t used_bytes;  /* LOCK: bytes already locked */
 } weir__numa_error;
 
@@ -100,7 +100,7 @@ typedef struct weir__numa_cpus {
     long known;
 } weir__numa_cpus;
 
-/* The calling thread's earlier memory policy and processors. */
+/* The memory policy and processors of the calling thread, to be restored later. */
 typedef struct weir__numa_wish {
     weir__numa_cpus cpus;
     int mode;
@@ -132,8 +132,8 @@ typedef struct weir__numa_found {
     weir__numa_source source;
     uint64_t node_bytes[WEIR__NUMA_NODES];
     uint64_t absent_bytes; /* no page yet */
-    /* Bytes for which the kernel reports no node: memory of a device, a shared mapping, or (older kernels) a long
-     * stretch without pages. */
+    /* Bytes for which the kernel reports no node: memory of a device, a shared mapping, or (older kernels) a large part
+     * without pages. */
     uint64_t unknown_bytes;
 } weir__numa_found;
 
@@ -158,7 +158,7 @@ void weir__numa_unlock(void *memory, uint64_t size);
 
 typedef struct weir__numa_lock_limits {
     uint64_t soft_bytes, hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: no limit */
-    uint64_t locked_bytes;           /* already locked by this process */
+    uint64_t locked_bytes;           /* bytes that this process has locked */
     bool is_exempt;                  /* has CAP_IPC_LOCK */
 } weir__numa_lock_limits;
 
@@ -168,7 +168,7 @@ void weir__numa_get_lock_limits(weir__numa_lock_limits *limits);
 
 typedef struct weir__numa_request {
     const weir_topology *topology; /* `node` is ignored if the topology is not that of this machine */
-    void *memory;                  /* from weir__numa_map, without pages yet */
+    void *memory;                  /* a mapping of weir__numa_map, without pages yet */
     uint64_t size;
     weir__numa_pages pages;
     int32_t node;         /* WEIR_NODE_NONE: any node */
@@ -185,11 +185,11 @@ typedef struct weir__placed {
     uint64_t unknown_bytes;
 } weir__placed;
 
-/* Makes the pages of a range, on a node: by policy; if that is forbidden, from a processor of the node; if that is not
- * possible either, anywhere. Then asks where the pages are. *error describes a way that failed, even if another one
- * worked. Not strict: WEIR_OK wherever the pages are. Strict: WEIR_ERR_NO_MEMORY: the node has no room, or some pages
- * are elsewhere; WEIR_ERR_UNSUPPORTED: the kernel does not report where they are. After a failure the range may have
- * pages: unmap it. */
+/* Makes the pages of a range on a node: by a memory policy; if policies are forbidden, from a processor of the node; if
+ * that is not possible either, on any node. Then asks the kernel where the pages are. *error describes an attempt that
+ * failed, even if a later one worked. Not strict: WEIR_OK wherever the pages are. Strict: WEIR_ERR_NO_MEMORY: the node
+ * has no room, or some pages are elsewhere; WEIR_ERR_UNSUPPORTED: the kernel does not report where the pages are. After
+ * a failure the range may have pages: unmap it. */
 weir_status weir__numa_pages_on(const weir__numa_request *request, weir__placed *placed, weir__numa_error *error);
 
 #endif

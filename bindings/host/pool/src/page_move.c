@@ -22,7 +22,7 @@
 #define UFFDIO_REGISTER_MODE_WP 2
 #endif
 
-/* Headers before Linux 6.8 lack the move. */
+/* Constants of UFFDIO_MOVE, which headers before Linux 6.8 lack. */
 #define FEATURE_MOVE (UINT64_C(1) << 16)
 #define MOVE_OVER_MISSING_PAGES (UINT64_C(1) << 1)
 
@@ -68,8 +68,8 @@ static bool is_usable(const weir__page_mover *mover)
     return mover->is_open && mover->process == (long)getpid();
 }
 
-/* Gives up the mover's file without closing it. The program may have closed the file already, as daemons close all
- * files, and the file's number may belong to another file now. */
+/* Gives up the mover's userfaultfd without closing it. The program may have closed the descriptor already, as daemons
+ * close all files, and its number may belong to another file now. */
 static void lose_file(weir__page_mover *mover)
 {
     (void)refuse(mover);
@@ -111,8 +111,8 @@ uint64_t weir__page_move(weir__page_mover *mover, uint64_t to, uint64_t from, ui
             lose_file(mover);
             break;
         }
-        if (failed != 0 && order.moved <= 0) { /* a page exists at the destination; earlier calls may have moved a
-                                                  part of the range */
+        if (failed != 0 && order.moved <= 0) { /* no more pages move, for example because the destination has a page;
+                                                  earlier calls may have moved a part */
             (void)refuse(mover);
             break;
         }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One thread at a time uses a mover. If all members are 0, no move has been tried. */
+/* Moves pages by a userfaultfd, for one thread at a time. If all members are 0, no move has been tried. */
 typedef struct weir__page_mover {
     int file;       /* the userfaultfd while `is_open` */
     atomic_int why; /* errno of the last refusal; any thread may read it */
@@ -23,7 +23,7 @@ typedef struct weir__page_mover {
 
 /* Registers a range that pages will move into. Returns false if the system refuses; then no page can move. */
 bool weir__page_mover_add(weir__page_mover *mover, uint64_t address, uint64_t size);
-/* The range is about to be unmapped. */
+/* Unregisters a range that is about to be unmapped. */
 void weir__page_mover_drop(weir__page_mover *mover, uint64_t address, uint64_t size);
 /* Moves pages into a registered range without pages. Returns how many bytes from the beginning of the range have moved.
  * A page that is missing in the source stays missing. */

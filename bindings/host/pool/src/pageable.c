@@ -36,9 +36,9 @@ struct weir__host_reservation {
     struct weir__host_reservation *next; /* protected by the node's chunk_lock */
     uint64_t address;
     uint64_t size;
-    uint64_t open_bytes; /* accessible bytes from its beginning */
-    bool is_tried;       /* the node's mover was asked for this range; used by the thread that grows, like
-                            takes_pages */
+    uint64_t open_bytes; /* bytes at the start of the range that are accessible */
+    bool is_tried;       /* true: weir__page_mover_add was called for this range, and `takes_pages` is its result; both
+                            are used only by the thread that grows the pool */
     bool takes_pages;
     bool mapped[]; /* for each granule */
 };
@@ -177,7 +177,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
     if (!weir__host_limit_take(node->pool, size)) {
         return WEIR_ERR_LIMIT;
     }
-    *handle = size; /* the number of bytes serves as the handle */
+    *handle = size; /* the handle is just the number of bytes */
     node->loose_bytes += size;
     return WEIR_OK;
 }
@@ -268,9 +268,9 @@ static bool drop_pages(uint64_t address, uint64_t size)
                 -1, 0) != MAP_FAILED;
 }
 
-/* --- pages of unmapped granules --- */
+/* --- parked pages (parked.h): pages of unmapped memory --- */
 
-/* Drops parked pages until at most `keep_bytes` are left. Stops if the system refuses. */
+/* Drops parked pages until at most `keep_bytes` of them are left. Returns false if the system refuses. */
 static bool drop_parked(weir__host_node *node, uint64_t keep_bytes)
 {
     weir__parked *parked = &node->parked;
@@ -295,7 +295,7 @@ static bool takes_pages(weir__host_node *node, struct weir__host_reservation *r)
     return r->takes_pages;
 }
 
-/* Returns how many bytes from `address` on may receive parked pages: accessible, unmapped and without pages. */
+/* Returns how many bytes from `address` on can take moved pages: they are accessible, unmapped and without pages. */
 static uint64_t room_above(const weir__host_node *node, const struct weir__host_reservation *r, uint64_t address,
                            uint64_t most)
 {
@@ -310,8 +310,8 @@ static uint64_t room_above(const weir__host_node *node, const struct weir__host_
     return at - address;
 }
 
-/* Moves parked pages to the `size` bytes of unmapped granules at `address`, and to the unmapped granules above, until
- * the parked range is used up. Returns false if the `size` bytes did not get all their pages. */
+/* Moves parked pages to the `size` bytes at `address`, which are about to be mapped, and to the unmapped memory behind
+ * them, until the parked range is used up. Returns false if the `size` bytes did not get all their pages. */
 static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size)
 {
     const weir__parked_range from = node->parked.ranges[node->parked.count - 1];
@@ -322,14 +322,14 @@ static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, 
     const uint64_t moved = weir__page_move(&node->mover, address, from.address, room);
     const uint64_t whole = moved & ~(node->pool->config.chunk_bytes - 1);
     (void)atomic_fetch_add_explicit(&node->moved_bytes, moved, memory_order_relaxed);
-    if (moved > whole && whole >= size) { /* a granule that moved only in part stays parked at its old address */
+    if (moved > whole && whole >= size) { /* a partly moved granule (mapping unit) stays parked at its old address */
         (void)drop_pages(address + whole, moved - whole);
     }
     if (whole < size) {
         return false;
     }
     const bool is_removed = weir__parked_remove(&node->parked, from.address, whole);
-    WEIR_ASSERT(is_removed); /* cannot fail: removing a whole range, or a part at its end, needs no memory */
+    WEIR_ASSERT(is_removed); /* cannot fail: removing a parked range, or a part at its end, needs no memory */
     (void)is_removed;
     if (whole > size && !weir__parked_add(&node->parked, address + size, whole - size)) {
         (void)drop_pages(address + size, whole - size);
@@ -337,7 +337,7 @@ static bool move_pages(weir__host_node *node, struct weir__host_reservation *r, 
     return true;
 }
 
-/* Gives pages to granules that are being mapped: parked pages if there are any, else new ones. */
+/* Gives pages to memory that is being mapped: parked pages if there are any, else new ones. */
 static bool provide_pages(weir__host_node *node, struct weir__host_reservation *r, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(size <= node->loose_bytes && node->parked.bytes <= node->loose_bytes);

@@ -37,7 +37,7 @@ bool weir__parked_add(weir__parked *parked, uint64_t address, uint64_t size)
     return true;
 }
 
-/* Returns the index of the range that contains an address, or `count`. */
+/* Returns the index of the parked range that contains the address, or parked->count. */
 static size_t range_at(const weir__parked *parked, uint64_t address)
 {
     size_t i = parked->count;

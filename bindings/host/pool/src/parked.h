@@ -1,8 +1,8 @@
-/* parked.h: pages of unmapped granules, which stay at their addresses until a mapping needs pages.
+/* parked.h: a list of parked pages: they stay at addresses that are no longer mapped until a mapping needs pages.
  *
- * A pool that moves memory unmaps all victims and then maps all holes. The pages of the victims are parked in between.
- * Adjacent granules form one range, so that one call can move many of them. Ranges do not overlap and are in no order;
- * the last one is used first.
+ * A pool that moves memory first unmaps granules (its units of mapping) and then maps granules elsewhere. In between,
+ * the pages of the unmapped granules are parked. Adjacent granules form one range, so that one call can move many of
+ * them. Ranges do not overlap and are in no order; the last one is used first.
  */
 #ifndef WEIR_HOST_PARKED_H
 #define WEIR_HOST_PARKED_H
@@ -25,12 +25,12 @@ typedef struct weir__parked {
 
 /* Adds a range. Returns false if there is no host memory. */
 bool weir__parked_add(weir__parked *parked, uint64_t address, uint64_t size);
-/* Removes a part of a range. Returns false if the part is not parked as a whole, or without host memory. Removing a
- * part at one end of a range needs no host memory. */
+/* Removes `size` bytes from the list. Returns false if they are not all parked in one range, or if there is no host
+ * memory; removing a part at one end of a range needs none. */
 bool weir__parked_remove(weir__parked *parked, uint64_t address, uint64_t size);
-/* Returns the first parked address in [from, to), or `to`. */
+/* Returns the first address in [from, to) with a parked page, or `to`. */
 uint64_t weir__parked_above(const weir__parked *parked, uint64_t from, uint64_t to);
-/* True if the address is parked. */
+/* True if the page at the address is parked. */
 bool weir__parked_has(const weir__parked *parked, uint64_t address);
 void weir__parked_fini(weir__parked *parked);
 

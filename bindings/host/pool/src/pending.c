@@ -1,8 +1,8 @@
 /* pending.c: small blocks that wait for a stream before they may be handed out again.
  *
- * Idea: a weir pool of the node knows the stream and its ticks. A block is queued with the stream's current tick, and
- * goes back to its engine when the pool knows that the tick is complete. There is one queue for each stream and node,
- * in the order of ticks, so only its head is checked. Large blocks are blocks of that pool and need no queue.
+ * Idea: a weir pool of the node numbers the points in a stream's order (ticks). A block is queued with the stream's
+ * current tick, and goes back to its engine when the pool knows that the tick is complete. There is one queue for each
+ * stream and node, in the order of ticks, so only its head is checked. Large blocks belong to that pool and need none.
  */
 #include "host_internal.h"
 
@@ -67,7 +67,7 @@ static weir_pool *ordering_pool(const weir__host_node *node)
     return node->mapped != NULL ? node->mapped : node->given;
 }
 
-/* Finds or makes the queue of a stream on a node. Returns NULL if there is no memory. Requires the lock. */
+/* Finds or makes the queue of freed blocks of a stream and node. NULL: there is no memory. Requires the lock. */
 static struct queue *queue_of(weir__host_pending *pending, weir__host_node *node, const void *native)
 {
     WEIR_ASSERT_HELD(&pending->lock);

@@ -104,7 +104,7 @@ static weir_status check_config(const weir_host_pool_config *config)
     return weir__host_is_pageable(config) ? check_pageable(config) : WEIR_OK;
 }
 
-/* Returns the steps of the ladder that may be used with this runtime, or 0 if there are none. */
+/* Returns a bit for each kind of memory that may be used with this runtime, or 0 if there is none. */
 static uint32_t usable_kinds(const weir_host_pool_config *config, const weir_host_runtime *runtime)
 {
     uint32_t kinds = config->kinds;
@@ -536,7 +536,7 @@ static void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t
     }
 }
 
-/* --- marks of small blocks (engine.h) --- */
+/* --- marks (state bytes) of small blocks, see engine.h --- */
 
 void weir__host_handed_out_twice(const void *block)
 {
@@ -552,7 +552,7 @@ static bool take_back(weir__host_mark *mark)
     return atomic_compare_exchange_strong(mark, &live, WEIR__HOST_OUT);
 }
 
-/* Finds the mark of a block that the engine has handed to the pool. */
+/* Finds the mark (state byte) of a block that the engine has handed to the pool. */
 static weir__host_kept with_mark(const weir_host_pool *pool, void *block)
 {
     const uint64_t address = (uint64_t)(uintptr_t)block;
@@ -561,7 +561,7 @@ static weir__host_kept with_mark(const weir_host_pool *pool, void *block)
     return (weir__host_kept){block, weir__host_mark_at(pool, run, address, weir__host_tag_of(page) - 1)};
 }
 
-/* Like take_back, for a page run. */
+/* Takes a page run back from the caller. Returns false if the run is not live: another thread has freed it. */
 static inline bool claim(weir__host_run *run)
 {
     WEIR_ASSERT(run->size != 0);
@@ -682,7 +682,7 @@ static weir__host_node *in_turn(weir__host_node *node, size_t round)
     return node;
 }
 
-/* A node without memory refuses quickly, because its ladder remembers a recent failure. */
+/* A node without memory refuses quickly, because it remembers a recent failure. */
 static weir_status take(weir__host_node *node, const struct request *r, void **ptr)
 {
     const size_t count = r->is_bound ? 1 : node->pool->node_count;
@@ -736,8 +736,7 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
     weir_shared_limit *shared = pool->ledger->shared;
     void *block = NULL;
     if (shared != NULL && r->size > weir__shared_limit_bytes(shared)) {
-        return WEIR_ERR_LIMIT; /* refused already here, so that the pool takes no chunks that it would have to give
-                                  back */
+        return WEIR_ERR_LIMIT; /* refuses the request before the pool takes chunks that it would have to give back */
     }
     limit_refused = false;
     weir__host_cache_obey(pool);
@@ -821,7 +820,7 @@ weir_status weir_host_alloc_aligned(weir_host_pool *pool, uint64_t size, uint64_
 
 /* --- free --- */
 
-/* Returns the mark of a live block that begins at the address in a slab, or NULL. */
+/* Returns the mark (state byte) of the live block that begins at the address in a slab, or NULL. */
 static weir__host_mark *live_mark_at(const weir_host_pool *pool, const weir__host_run *run, uint64_t address,
                                      uint32_t bin)
 {
@@ -853,7 +852,7 @@ uint64_t weir__host_keep_large(weir__host_cache *cache, weir__host_run *run, uin
     return kept ? size : 0;
 }
 
-/* Returns the mark of the live block that begins at `ptr` and its bin, or NULL. */
+/* Returns the mark (state byte) of the live block that begins at `ptr`, or NULL. Stores the slab's bin in *bin. */
 static weir__host_mark *live_mark(const weir_host_pool *pool, const weir__host_run *run, const void *ptr, uint32_t *bin)
 {
     const weir__host_slab *slab = run->slab;
@@ -861,7 +860,7 @@ static weir__host_mark *live_mark(const weir_host_pool *pool, const weir__host_r
     return live_mark_at(pool, run, (uint64_t)(uintptr_t)ptr, *bin);
 }
 
-/* True if a block of the bin may serve a request of `size` bytes, with an alignment of the request's own or without. */
+/* True if a block of the bin may serve a request of `size` bytes, with the pool's alignment or a larger one. */
 static bool may_be_in(const weir_host_pool *pool, uint64_t size, uint32_t bin)
 {
     bool may = size <= pool->small_most && bin_for(pool, size) == bin;
@@ -901,7 +900,7 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
     return WEIR_OK;
 }
 
-/* Frees a run in the order of `stream`, a stream of the run's pool, or as idle if `stream` is NULL. */
+/* Frees a page run in the order of `stream`, a stream of the run's weir_pool, or for reuse at once if it is NULL. */
 static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t size, weir_stream *stream)
 {
     WEIR_ASSERT(stream == NULL || run->pages != NULL);
@@ -928,7 +927,7 @@ static weir_status free_large(weir__host_run *run, const void *ptr, uint64_t siz
     return WEIR_OK;
 }
 
-/* Frees any non-NULL address. Leaves no sentence for a refusal, because a heap asks its two pools in turn. */
+/* Frees any non-NULL address. Does not set weir_last_error, because a heap asks its two pools in turn. */
 static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64_t size, uint64_t *bytes)
 {
     WEIR_ASSERT(ptr != NULL);
@@ -1024,7 +1023,8 @@ static weir_status free_large_after(weir__host_run *run, const void *ptr, void *
 {
     WEIR_ASSERT(run->pages != NULL && ptr != NULL);
     weir_stream *stream = NULL;
-    weir_status status = weir_pool_stream(run->pages, native, &stream); /* a refusal's sentence names the stream */
+    weir_status status = weir_pool_stream(run->pages, native, &stream); /* on failure weir_last_error names the
+                                                                           stream */
     if (status == WEIR_OK) {
         status = free_large(run, ptr, 0, stream);
         status = status == WEIR_ERR_INVALID ? refuse_free("weir_host_free_after", ptr) : status;
@@ -1050,8 +1050,7 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
     return status;
 }
 
-/* If the pool is NULL or has no streams, returns false, stores the error in *status, and leaves its sentence for
- * weir_last_error. */
+/* Returns false if the pool is NULL or has no streams, with the error in *status and a sentence for weir_last_error. */
 static bool has_streams(const weir_host_pool *pool, const char *call, weir_status *status)
 {
     if (pool == NULL) {
@@ -1170,7 +1169,7 @@ weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir_host_inf
     return weir_struct_report(info, &found, sizeof(found), "weir_host_query: info");
 }
 
-/* Adds bytes freed in the order of a stream, if the host has not seen its work complete. */
+/* Adds the bytes of a freed block if the host has not yet seen that its stream's work is complete. */
 static bool add_pending(void *ctx, const weir_walk_entry *entry)
 {
     uint64_t *pending = ctx;

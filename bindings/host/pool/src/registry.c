@@ -29,7 +29,7 @@ weir_status weir__host_registry_init(weir__host_registry *registry)
 void weir__host_registry_fini(weir__host_registry *registry)
 {
     weir__host_table *table = atomic_load(&registry->table);
-    for (size_t i = 0; i <= table->mask; i++) { /* the newest table has all leaves */
+    for (size_t i = 0; i <= table->mask; i++) { /* the newest table refers to all leaves */
         free(atomic_load(&table->entries[i].leaf));
     }
     while (table != NULL) {
@@ -40,7 +40,7 @@ void weir__host_registry_fini(weir__host_registry *registry)
     (void)pthread_mutex_destroy(&registry->lock);
 }
 
-/* Adds a leaf to a table. Either no reader knows the table yet, or the table has room and the lock is held. */
+/* Adds a leaf to a table that has room. Requires the lock, unless no reader knows the table yet. */
 static void put(weir__host_table *table, uint64_t key, weir__host_leaf *leaf)
 {
     WEIR_ASSERT(table->count <= table->mask && key != 0 && leaf != NULL);

@@ -52,27 +52,28 @@ typedef struct weir__host_chunk {
     _Atomic uint64_t misplaced_bytes;
 } weir__host_chunk;
 
-/* A page run: one large block, or a slab of an engine. Members are atomic for the same reason as in a chunk. */
+/* A page run: one large block, or a slab of an engine. A query about a stale address may read a reused description, so
+ * its members are atomic. */
 typedef struct weir__host_run {
     _Alignas(WEIR__HOST_RUN_ALIGN) struct weir__host_run *next; /* the link of an unused run */
     _Atomic uint64_t start;
     _Atomic uint64_t size;
     _Atomic(weir__host_node *) node;
-    _Atomic(weir__host_chunk *) chunk; /* the chunk that holds the whole run; NULL if each leaf of the run's pages
-                                          names its own chunk */
+    _Atomic(weir__host_chunk *) chunk; /* the chunk that contains the whole run; NULL if the run's leaves name its
+                                          chunks */
     weir_pool *pages;                  /* the node's pool that `block` belongs to */
     weir_block *block;
-    struct weir__host_run *rest;     /* if the block grew in place: descriptions of the further blocks, at the
-                                        addresses behind `block` */
-    uint32_t parts;                  /* number of descriptions in `rest` */
+    struct weir__host_run *rest;     /* if the run has grown in place: list of its further blocks, which lie behind
+                                        `block` */
+    uint32_t parts;                  /* number of descriptions in the list `rest` */
     _Atomic(weir__host_slab *) slab; /* NULL: not a slab */
     _Atomic uint32_t state;
 } weir__host_run;
 
 typedef struct weir__host_leaf {
     _Atomic uintptr_t pages[WEIR__HOST_LEAF_PAGES]; /* a run and a tag; 0: no run */
-    _Atomic(weir__host_chunk *) chunk; /* chunk of the leaf's pages, if weir mapped it: such a chunk consists of
-                                          whole leaves */
+    _Atomic(weir__host_chunk *) chunk; /* the chunk with the leaf's pages, if weir mapped the chunk: such a chunk
+                                          consists of whole leaves */
 } weir__host_leaf;
 
 typedef struct weir__host_entry {
@@ -89,17 +90,17 @@ typedef struct weir__host_table {
 
 typedef struct weir__host_registry {
     _Atomic(weir__host_table *) table;
-    pthread_mutex_t lock; /* taken by changes, not by lookups */
+    pthread_mutex_t lock; /* serializes changes; lookups do not take it */
 } weir__host_registry;
 
 weir_status weir__host_registry_init(weir__host_registry *registry);
 void weir__host_registry_fini(weir__host_registry *registry);
-/* Creates the leaves of a range, so that the functions below that set entries cannot fail. */
+/* Creates the registry's leaves for an address range, so that entering its page runs or chunks cannot fail. */
 weir_status weir__host_registry_reserve(weir__host_registry *registry, uint64_t start, uint64_t size);
-/* Enters a run under a tag: a slab's bin plus one, or WEIR__HOST_LARGE_TAG. This function and those below
- * require that the leaves exist. A run that is entered as a large block may be entered again as a slab. */
+/* Enters a page run into the registry. `tag`: a slab's bin plus one, or WEIR__HOST_LARGE_TAG for a large block, which
+ * may be entered again as a slab. The functions from here on require leaves made by weir__host_registry_reserve. */
 void weir__host_registry_enter(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
-/* Removes the entries of a run that was entered with this tag. */
+/* Removes a page run from the registry. `tag` must be the tag that the run was entered with. */
 void weir__host_registry_remove(weir__host_registry *registry, weir__host_run *run, uint32_t tag);
 void weir__host_registry_set_chunk(weir__host_registry *registry, uint64_t start, uint64_t size,
                                    weir__host_chunk *chunk);
@@ -126,7 +127,7 @@ static inline uintptr_t weir__host_page_in(const weir__host_leaf *leaf, uint64_t
                                 memory_order_acquire);
 }
 
-/* Returns the entry of a page; 0: no run. */
+/* Returns the registry entry of a page (a run and a tag in one word); 0: no run. */
 static inline uintptr_t weir__host_page_at(const weir__host_registry *registry, uint64_t address)
 {
     weir__host_leaf *leaf = weir__host_leaf_at(registry, address);
@@ -153,7 +154,7 @@ static inline weir__host_run *weir__host_run_at(const weir__host_registry *regis
     return weir__host_run_of(weir__host_page_at(registry, address));
 }
 
-/* Returns the run that contains the address, or NULL. */
+/* Returns the page run that contains the address, or NULL. */
 weir__host_run *weir__host_run_around(const weir__host_registry *registry, uint64_t address);
 
 #endif

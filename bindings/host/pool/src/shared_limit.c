@@ -23,8 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Linux's locks of an open file. They belong to the open file and not to the process, so two limits of the same name in
- * one process have a slot each. The numbers are those of the kernel (fcntl(2)). */
+/* Linux's locks of an open file description. They belong to the open file and not to the process, so two limits of the
+ * same name in one process count as two processes. The numbers are those of the kernel (fcntl(2)). */
 #ifndef F_OFD_SETLK
 #define F_OFD_GETLK 36
 #define F_OFD_SETLK 37
@@ -36,14 +36,14 @@ enum { NO_FILE = -1, NO_SLOT = WEIR_SHARED_LIMIT_PROCESSES, JOINING = 0 };
 struct weir_shared_limit {
     weir__limit_page *page;
     int file;      /* NO_FILE: of this process only */
-    size_t slot;   /* in page->held_of; NO_SLOT: none yet */
-    long process;  /* a child of fork has another number */
+    size_t slot;   /* this process's index in page->held_of; NO_SLOT: none yet */
+    long process;  /* process id: a child of fork has another one */
     char path[96]; /* for shm_open */
     pthread_mutex_t pools_lock;
     weir_host_pool *pools; /* linked by next_limited */
 };
 
-/* --- locks of bytes of the file --- */
+/* --- byte-range locks of the shared file --- */
 
 static bool lock_byte(int file, size_t byte, int command)
 {
@@ -64,7 +64,7 @@ static void unlock_byte(int file, size_t byte)
 /* Releases all locks of the file. Closing the file would not release them while a child of fork has it open too. */
 static void unlock_all(int file)
 {
-    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET}; /* from the first byte to the last */
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET}; /* l_start and l_len are 0: the whole file */
     (void)fcntl(file, F_OFD_SETLK, &lock);
 }
 
@@ -119,7 +119,7 @@ static void unlock_page(weir__limit_page *page)
     (void)pthread_mutex_unlock(&page->lock);
 }
 
-/* Gives the bytes that an ended process held back to the limit. The page is locked. */
+/* Gives the bytes that a slot's ended process held back to the limit. The shared page is locked. */
 static void return_slot(weir__limit_page *page, size_t slot)
 {
     WEIR_ASSERT(slot < WEIR_SHARED_LIMIT_PROCESSES && page->held_of[slot] <= page->held_bytes);
@@ -130,7 +130,7 @@ static void return_slot(weir__limit_page *page, size_t slot)
     page->returned_bytes += held;
 }
 
-/* Returns the bytes of all ended processes to the limit. The page is locked. */
+/* Gives the bytes of all ended processes back to the limit. The shared page is locked. */
 static void return_ended(weir_shared_limit *limit)
 {
     WEIR_ASSERT(limit->slot != NO_SLOT);
@@ -262,7 +262,7 @@ static weir_status take_slot(weir_shared_limit *limit)
         if (lock_byte(limit->file, 1 + i, F_OFD_SETLK)) {
             limit->slot = i;
             lock_page(limit->page);
-            return_slot(limit->page, i); /* returns the bytes of an ended process that had the slot before */
+            return_slot(limit->page, i); /* frees the bytes of an ended process that had this slot before */
             unlock_page(limit->page);
             return WEIR_OK;
         }
@@ -485,7 +485,7 @@ void weir__shared_limit_trim_others(weir_shared_limit *limit, const weir_host_po
     for (weir_host_pool *other = limit->pools; other != NULL; other = other->next_limited) {
         if (other != pool) {
             const weir_status status = weir_host_trim(other, 0, NULL);
-            (void)status; /* the request is tried again in any case */
+            (void)status; /* after a failed trim, too, the caller tries its request again */
         }
     }
     (void)pthread_mutex_unlock(&limit->pools_lock);

@@ -11,8 +11,8 @@
 /* Only complete values are ever visible, because a process may be killed at any instruction. `held_of` is
  * authoritative. `held_bytes` is its sum, and is computed anew when a holder of the lock has died. */
 typedef struct weir__limit_page {
-    uint64_t magic;       /* written last when the page is made */
-    pthread_mutex_t lock; /* robust; protects all that follows */
+    uint64_t magic;       /* written last when the page is initialized */
+    pthread_mutex_t lock; /* robust mutex; protects the members below */
     uint64_t limit_bytes;
     uint64_t held_bytes;
     uint64_t peak_held_bytes;
@@ -21,7 +21,7 @@ typedef struct weir__limit_page {
     uint64_t held_of[WEIR_SHARED_LIMIT_PROCESSES];
 } weir__limit_page;
 
-/* Joins a limit. From then on the memory that the pool takes and gives back counts against the limit. */
+/* Makes the pool join a limit. From then on the memory that the pool takes and gives back counts against the limit. */
 void weir__shared_limit_join(weir_shared_limit *limit, weir_host_pool *pool);
 void weir__shared_limit_leave(weir_shared_limit *limit, weir_host_pool *pool);
 /* Counts `bytes` against the limit. Returns false if the limit has no room for them, even after the bytes of ended

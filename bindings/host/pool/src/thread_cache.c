@@ -40,7 +40,7 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     if (held <= keep) {
         return;
     }
-    /* The oldest blocks are at the bottom. */
+    /* The first blocks of the array are the oldest. */
     const uint32_t count = held - keep;
     const weir__host_node *node = node_of(cache);
     void *blocks[WEIR__HOST_BIN_DEPTH];
@@ -126,7 +126,7 @@ static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)
     atomic_store_explicit(from, 0, memory_order_relaxed);
 }
 
-/* Empties a slot: releases its bytes and adds its counters to the cache's. */
+/* Gives back the page runs in a cache slot and adds its counters to the cache's: another size may use it then. */
 static void vacate(weir__host_cache *cache, weir__host_large_slot *slot)
 {
     const uint64_t size = size_of(slot);
@@ -194,7 +194,7 @@ bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot 
     const uint64_t bound = most_of(cache);
     const uint64_t most = bound > 4 * size || weir__host_is_pageable(&node_of(cache)->pool->config) ? bound : 4 * size;
     if (cache->large_most_bytes > 0 && cache->bin_most_bytes + cache->large_most_bytes + size > most) {
-        give_way(cache); /* empties one slot per call only, because a slot in use refills soon */
+        give_way(cache); /* empties one slot per call only, because the slot of a size in use refills soon */
     }
     if (cache->bin_most_bytes + cache->large_most_bytes + size > most || size_of(slot) != size) {
         return false;
@@ -313,7 +313,7 @@ static void make_key(void)
  * library. */
 __attribute__((destructor)) static void forget_key(void)
 {
-    if (atomic_exchange(&end_key_known, false)) { /* threads that come later get no cache */
+    if (atomic_exchange(&end_key_known, false)) { /* from now on, new threads get no cache */
         (void)pthread_key_delete(end_key);
     }
 }

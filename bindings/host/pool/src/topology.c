@@ -153,7 +153,7 @@ bool weir__topology_add_pci(weir_topology *t, const struct topology_pci *pci)
     if (t->pci_room != old_room || t->near == NULL) {
         uint64_t *grown = realloc(t->near, (t->pci_room * t->near_words + 1) * sizeof(*grown));
         if (grown == NULL) {
-            t->pci_room = old_room; /* makes the next call grow both tables again */
+            t->pci_room = old_room; /* so that the next call enlarges `pci` and `near` again */
             return false;
         }
         t->near = grown;
@@ -276,8 +276,8 @@ static uint64_t far(const weir_topology *t, size_t from, size_t to)
     return distance != 0 ? distance : UINT64_MAX;
 }
 
-/* Returns the usable node with the least distance from one node, or with `of_device` from the nodes near a device.
- * Returns node_count if no node is usable. */
+/* Returns the index of the usable node with the least distance from node `which` or, if `of_device`, from the nodes
+ * near PCI device `which`. Returns node_count if no node is usable. */
 static size_t nearest_usable(const weir_topology *t, bool of_device, size_t which)
 {
     WEIR_ASSERT(which < (of_device ? t->pci_count : t->node_count));
@@ -610,7 +610,7 @@ static int32_t nearest_to_device(const weir_topology *t, size_t pci, const struc
     if (usable > 1 && (near_host == 0 || near_host == host)) {
         return WEIR_NODE_NONE;
     }
-    if (best == t->node_count) { /* no near node is allowed, or there is only one node */
+    if (best == t->node_count) { /* no node near the device is allowed, or there is only one node */
         best = nearest_usable(t, true, pci);
     }
     return best < t->node_count ? t->nodes[best].number : WEIR_NODE_NONE;

@@ -105,7 +105,7 @@ static bool take_nodes(weir_topology *t, hwloc_topology_t h)
     return weir__topology_seal_nodes(t);
 }
 
-/* Stores the facts about nodes that need the whole list of nodes. Adds processors in the order of node numbers. */
+/* Stores the facts about nodes that need the whole list of nodes, and the processors in the order of node numbers. */
 static bool take_node_facts(weir_topology *t, hwloc_topology_t h)
 {
     hwloc_const_nodeset_t allowed = hwloc_topology_get_allowed_nodeset(h);

@@ -18,11 +18,11 @@ enum { WEIR__CPUS_MOST = 1 << 16 };
 
 struct topology_node {
     int32_t number;
-    bool is_special; /* memory of a device, high-bandwidth memory, ...: set by the reader */
+    bool is_special; /* device memory, high-bandwidth memory or the like */
     bool is_allowed;
     bool is_host_memory;
     uint32_t own_cpus;     /* processors of the node, including those this process may not use */
-    uint32_t allowed_cpus; /* those of them that this process may use */
+    uint32_t allowed_cpus; /* processors of the node that this process may use */
     uint64_t memory_bytes;
     uint64_t huge_pages; /* of 2 MiB */
     int32_t home;        /* the usable node nearest to this node, usually the node itself; WEIR_NODE_NONE: none */
@@ -38,9 +38,9 @@ struct weir_topology {
     bool is_this_machine;
     struct topology_node *nodes; /* sorted by number */
     size_t node_count, node_room;
-    uint32_t *distances; /* a table of node_count rows and columns, [from * node_count + to]; 0: unknown */
+    uint32_t *distances; /* distance between two nodes: [from * node_count + to]; 0: unknown */
     int32_t *cpu_node;   /* the number of each processor's node, or WEIR_NODE_NONE */
-    int32_t *cpu_home;   /* for each processor, the home of its node */
+    int32_t *cpu_home;   /* for each processor, the `home` of the processor's node */
     size_t cpu_count, cpu_room;
     struct topology_pci *pci; /* sorted by address */
     size_t pci_count, pci_room;
@@ -53,15 +53,14 @@ struct weir_topology {
 
 /* --- topology.c: shared ownership --- */
 
-/* Adds an owner: one more call of weir_topology_destroy is needed before the topology is freed. */
+/* Adds a reference: one more call of weir_topology_destroy is needed before the topology is freed. */
 void weir__topology_keep(const weir_topology *topology);
 
-/* --- topology.c: functions for readers, called in this order; they return false or NULL if there is no host
- * memory --- */
+/* --- topology.c: fills a topology by calls in this order; they return false or NULL if there is no host memory --- */
 
 weir_topology *weir__topology_begin(bool is_this_machine);
 bool weir__topology_add_node(weir_topology *t, int32_t number, uint64_t memory_bytes, bool is_special);
-/* Called after the last node was added. */
+/* Sorts the nodes and makes the table of distances. Called after the last node was added. */
 bool weir__topology_seal_nodes(weir_topology *t);
 /* Returns NULL if there is no such node. */
 struct topology_node *weir__topology_find(const weir_topology *t, int32_t number);
@@ -94,7 +93,7 @@ weir_status weir__topology_read_hwloc(const weir_topology_config *config, weir_t
  * case the topology is not that of this machine. WEIR_ERR_UNSUPPORTED: no file below the root describes memory. */
 weir_status weir__topology_read_sysfs(const char *root, weir_topology **topology);
 
-/* weir_topology_device_node below `root`. */
+/* Like weir_topology_device_node, but reads the files below `root`. */
 weir_status weir__sysfs_device_node(const char *root, const char *bus_id, int32_t *node);
 /* Writes a bus id as sysfs names it: with the domain, in lower case. */
 void weir__topology_format_bus_id(uint64_t address, char text[16]);

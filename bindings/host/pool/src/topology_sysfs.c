@@ -128,7 +128,7 @@ struct reading {
     int32_t order[NODES_MOST]; /* nodes in the order in which the kernel lists them; a line of distances has the same
                                   order */
     size_t count;
-    int32_t node; /* the node of the processors being listed */
+    int32_t node; /* read_cpu adds processors to this node */
     bool no_memory;
 };
 
@@ -274,7 +274,7 @@ static bool read_device(struct reading *reading, const char *bus_id)
     (void)device_number(reading->root, bus_id, "device", &device);
     pci.vendor = (uint32_t)vendor;
     pci.device = (uint32_t)device;
-    pci.pci_class = (uint32_t)(pci_class >> 8); /* without the programming interface */
+    pci.pci_class = (uint32_t)(pci_class >> 8); /* without the lowest byte, the programming interface */
     if (!weir__topology_add_pci(reading->t, &pci)) {
         return false;
     }

@@ -35,26 +35,26 @@
 #include "../src/range_tree.h"
 #include "shared/number_map.h"
 
-/* X(NAME, "kind"), with the meaning as a comment: README.md has the same list. */
+/* X(NAME, "kind"): the kinds of findings, as in README.md. */
 #define FINDING_LIST(X)                                                                                                \
-    X(DOMAIN_NAME, "domain-name") /* empty, too long, or not of [A-Za-z0-9_] */                                        \
+    X(DOMAIN_NAME, "domain-name") /* a name that is empty, too long, or not of [A-Za-z0-9_] */                         \
     X(DOMAIN_UNKNOWN, "domain-unknown")                                                                                \
-    X(DOMAIN_IN_USE, "domain-in-use") /* destroyed while heaps or regions are in it */                                 \
+    X(DOMAIN_IN_USE, "domain-in-use") /* a domain destroyed while heaps or regions are in it */                        \
     X(ARGUMENT, "argument")           /* NULL where a value is required, or an invalid usage, type or flag */          \
-    X(RANGE, "range")                 /* no bytes, or beyond the end of the address space */                           \
-    X(NO_HANDLES, "no-handles")       /* no array for the handles of regions */                                        \
+    X(RANGE, "range")                 /* a range without bytes, or beyond the end of the address space */              \
+    X(NO_HANDLES, "no-handles")       /* regions registered without an array for their handles */                      \
     X(HEAP_OVERLAP, "heap-overlap")                                                                                    \
     X(HEAP_UNKNOWN, "heap-unknown")                                                                                    \
     X(HEAP_AGAIN, "heap-withdrawn-again")                                                                              \
-    X(HEAP_IN_USE, "heap-in-use") /* withdrawn while regions are in it */                                              \
+    X(HEAP_IN_USE, "heap-in-use") /* a heap withdrawn while regions are in it */                                       \
     X(REGION_OUTSIDE, "region-outside-heap")                                                                           \
     X(REGION_OVERLAP, "region-overlap")                                                                                \
     X(REGION_UNKNOWN, "region-unknown")                                                                                \
     X(REGION_AGAIN, "region-withdrawn-again")                                                                          \
     X(MEMORY_MISSING, "memory-missing") /* the heap's memory is gone or smaller than the heap */                       \
-    X(MEMORY_LATE, "memory-late")       /* memory reported after a heap was announced in it */                         \
-    X(MEMORY_IN_USE, "memory-in-use")   /* memory given back while a heap is in it */                                  \
-    X(LEFT_OVER, "left-over")           /* still announced at the end of the process */                                \
+    X(MEMORY_LATE, "memory-late")       /* memory reported after a heap in it was announced */                         \
+    X(MEMORY_IN_USE, "memory-in-use")   /* memory taken back while a heap is in it */                                  \
+    X(LEFT_OVER, "left-over")           /* a heap or region still announced at the end of the process */               \
     X(HOST_MEMORY, "host-memory")       /* no host memory for the checker: that call is not checked */
 
 enum finding {
@@ -90,7 +90,7 @@ struct domain {
     char name[weir__domain_name_most + 1];
 };
 
-/* A heap. `regions` is the number of regions that name it. */
+/* An announced heap. `regions` is the number of regions announced in it. */
 struct heap {
     weir__range range; /* must be the first member */
     uint64_t id;
@@ -110,11 +110,11 @@ struct region {
 /* Real memory that was reported to this tool (mstx_check.h). */
 struct memory {
     weir__range range; /* must be the first member */
-    bool gone;         /* the runtime has taken the memory back, and has not given memory at these addresses again */
+    bool gone;         /* the runtime has taken the memory back and has not given it out again */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static weir__tree memories; /* entries that are not gone do not overlap */
+static weir__tree memories; /* entries with `gone` false do not overlap */
 static struct domain global = {.alive = true, .name = "(global)"};
 static struct domain *domains = &global;
 static weir__number_map heaps;   /* by id */
@@ -651,7 +651,7 @@ static void permissions_assign(mstxDomainHandle_t handle, const mstxMemPermissio
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* --- marks and ranges: answered, not checked --- */
+/* --- the program's time marks and ranges: accepted, not checked --- */
 
 static void mark(const char *message, mstx_stream stream)
 {
@@ -701,7 +701,7 @@ static void domain_range_end(mstxDomainHandle_t domain, mstxRangeId id)
 
 /* --- queries --- */
 
-/* State of a walk. The bytes of [start, reached) lie in one region each, unless `broken` is set. */
+/* State of a walk over regions. Each byte of [start, reached) lies in exactly one region, unless `broken` is set. */
 struct cover {
     uint64_t start;
     uint64_t end;
@@ -721,7 +721,7 @@ bool weir_mstx_check_covers(const void *address, uint64_t size)
 {
     const uint64_t start = number_of(address);
     struct cover cover = {.start = start, .end = start + size, .reached = start};
-    int owners = 0; /* spaces with a region in the range */
+    int owners = 0; /* pairs of device and domain with a region in the range */
     bool whole = false;
     (void)pthread_mutex_lock(&lock);
     for (struct domain *domain = domains; domain != NULL; domain = domain->next) {

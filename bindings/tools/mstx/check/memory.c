@@ -16,8 +16,8 @@ enum { ACL_SUCCESS = 0, ACL_ERROR_FAILURE = 500001 };
 
 typedef int aclError;
 
-/* Stores in *function the next function of that name in the search order; NULL if there is none, so that PASS_ON fails
- * the call. */
+/* Stores in *function the next function of that name in the symbol search order, or NULL; PASS_ON then fails the
+ * call. */
 static void find_next(const char *name, void *function)
 {
     void *symbol = dlsym(RTLD_NEXT, name);

@@ -6,7 +6,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* X(name, slot, result (GIVES only), parameters, arguments) */
+/* GIVES and DOES (without a result) define a function that calls the tool's function `slot`, if there is a tool. */
 #define GIVES(name, slot, result, parameters, arguments)                                                               \
     EXPORT result name parameters;                                                                                     \
     result name parameters                                                                                             \
@@ -49,7 +49,7 @@ DOES(mstxMemPermissionsAssign, permissions_assign,
 
 EXPORT void mstxGetToolId(uint64_t *id);
 
-/* *id is 0 without a tool, or if the tool does not set it. */
+/* Stores the tool's id in *id; 0 without a tool, or if the tool stores none. */
 void mstxGetToolId(uint64_t *id)
 {
     const struct weir__mstx_tool *tool = weir__mstx_tool();

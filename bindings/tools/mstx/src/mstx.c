@@ -70,7 +70,7 @@ static struct domain *new_domain(const char *name)
     return domain;
 }
 
-/* Returns NULL without host memory. */
+/* Finds or makes the totals of a device. Returns NULL if there is no host memory. */
 static struct total *total_of(struct domain *domain, uint32_t device)
 {
     struct total *total = domain->devices;
@@ -114,13 +114,13 @@ struct told_block {
     mstxMemRegionRef_t regions[];
 };
 
-/* One attachment. `counters.regions` is the sum of the blocks' counts. */
+/* One attachment (an announced pool). `counters.regions` is the sum of the blocks' region counts. */
 struct weir_mstx {
     const struct weir__mstx_tool *tool;
     struct domain *domain;
     struct total *total;
     weir_pool *pool; /* NULL after the pool's end */
-    pid_t process;   /* the process that attached; a child of fork announces nothing to its copy of the tool */
+    pid_t process;   /* the attaching process; in a child of fork, weir makes no announcements to the tool */
     uint32_t device;
     bool exact_sizes;
     pthread_mutex_t lock;
@@ -155,7 +155,7 @@ static void announce_total(weir_mstx *mstx, struct heap *heap)
     mstx->total->bytes += heap->range.end - heap->range.start;
     heap->handle = register_heap(mstx, heap->range.start, mstx->total->bytes);
     if (heap->handle != NULL) {
-        /* The tool returned a heap, so it does not expect totals. */
+        /* The tool returned a handle for the heap, so it expects the heap's own size and not a total. */
         mstx->total->bytes -= heap->range.end - heap->range.start;
         mstx->domain->totals = false;
     }
@@ -215,7 +215,7 @@ static void memory_given(void *ctx, uint64_t address, uint64_t size)
     (void)pthread_mutex_unlock(&mstx->lock);
 }
 
-/* Called when no block lies in the memory any more. */
+/* Called by the pool before it gives memory back; no block lies in the memory any more. */
 static void memory_taken(void *ctx, uint64_t address, uint64_t size)
 {
     weir_mstx *mstx = ctx;
@@ -235,7 +235,7 @@ struct crossing {
     weir_mstx *mstx;
     uint64_t start;
     uint64_t end;
-    uint64_t covered; /* bytes of the block in known heaps */
+    uint64_t covered; /* bytes of the block that lie in the attachment's heaps */
     size_t count;     /* number of announced heaps */
     bool refused;
     struct told_block *block; /* filled by the second walk */
@@ -433,7 +433,7 @@ weir_status weir_mstx_detach(weir_mstx *mstx)
     }
     if (mstx->pool != NULL) {
         weir_status status = weir_pool_unobserve(mstx->pool, mstx);
-        (void)status; /* cannot fail: the attachment observes the pool */
+        (void)status; /* cannot fail: this attachment is the pool's observer */
     }
     const int cancel_state = cancel_disable(); /* the tool is called below */
     while (mstx->blocks.root != NULL) {

@@ -84,7 +84,7 @@ typedef enum mstxFuncModule {
     MSTX_API_MODULE_FORCE_INT = 0x7fffffff,
 } mstxFuncModule;
 
-/* X(slot, id, result, parameters): every function, by module. */
+/* X(slot, id, result, parameters): every function of the interface, by module. */
 #define MSTX_CORE_LIST(X)                                                                                              \
     X(mark, 1, void, (const char *message, mstx_stream stream))                                                        \
     X(range_start, 2, mstxRangeId, (const char *message, mstx_stream stream))                                          \

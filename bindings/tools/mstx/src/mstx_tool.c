@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The slots that the tool writes ([0] is unused), and the tables that point to them. */
+/* The function pointers that the tool writes ([0] is unused), and the tables that point to them. */
 static mstxFuncPointer core[MSTX_CORE_IDS + 1];
 static mstxFuncPointer domain[MSTX_DOMAIN_IDS + 1];
 static mstxFuncPointer mem[MSTX_MEM_IDS + 1];

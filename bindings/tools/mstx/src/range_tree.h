@@ -1,5 +1,5 @@
-/* bindings/tools/mstx/src/range_tree.h: a set of address ranges ordered by start; ranges may overlap. A tree
- * (shared/tree.h): its weights are the ends, which makes overlaps quick to find.
+/* bindings/tools/mstx/src/range_tree.h: a set of address ranges ordered by start; ranges may overlap. Each subtree
+ * (shared/tree.h) knows the greatest end of its ranges, which makes overlaps quick to find.
  */
 #ifndef WEIR_MSTX_RANGE_TREE_H
 #define WEIR_MSTX_RANGE_TREE_H

@@ -34,12 +34,12 @@
 
 enum { channel_slots = 1 << 18 }; /* 16 MiB */
 
-/* Device numbers of an event: numbers from 0 are NPUs. */
+/* Device numbers of events: pinned and other host memory. NPUs have numbers from 0. */
 enum { channel_pinned = 4094, channel_host = 4095 };
 
 enum { channel_records_host = 1, channel_records_device = 2 }; /* bits of channel.what */
 
-enum { channel_image = 'X' }; /* `kind` of the first event of an image; all other events have a weir_trace_kind */
+enum { channel_image = 'X' }; /* `kind` of a process image's first event; other events have a weir_trace_kind */
 
 struct channel_slot {
     _Alignas(64) _Atomic uint64_t turn;
@@ -52,7 +52,7 @@ struct channel_slot {
     uint16_t device;
     uint8_t kind;
     char mode;
-    uint32_t image; /* number of the image, counted from 0 in order of arrival */
+    uint32_t image; /* number of the process image that wrote the event, from 0 in order of arrival */
 };
 
 struct channel {
@@ -62,9 +62,9 @@ struct channel {
     int32_t reader;
     uint32_t what;
     uint32_t children;    /* 1: children of the program are recorded too */
-    atomic_uint bypassed; /* images that call a malloc of their own instead of the library's malloc */
+    atomic_uint bypassed; /* process images with a malloc of their own, which bypass the library */
     atomic_uint threads;  /* thread numbers given out */
-    atomic_uint images;   /* images that have joined the channel: 0 = the program did not load the library */
+    atomic_uint images;   /* process images that have joined the channel; 0 = the program did not load the library */
     _Atomic uint64_t image_first;
     _Atomic uint64_t calls;             /* observed calls of the device runtime */
     _Alignas(64) _Atomic uint64_t tail; /* the next free ticket */

@@ -26,8 +26,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* X(NAME, RESULT, PARAMETERS, NEEDED): NEEDED = the program cannot run without the function; an allocator may lack the
- * others. */
+/* X(NAME, RESULT, PARAMETERS, NEEDED): the program's allocation functions. If one that is NEEDED is missing, the
+ * program cannot run; an allocator may lack the rest. */
 #define NEXT_LIST(X)                                                                                                   \
     X(malloc, void *, (size_t), true)                                                                                  \
     X(calloc, void *, (size_t, size_t), true)                                                                          \
@@ -50,7 +50,7 @@ static atomic_int next_state; /* 0 unknown, 1 search in progress, 2 known */
 static _Thread_local __attribute__((tls_model("initial-exec"))) bool looking;
 static _Thread_local __attribute__((tls_model("initial-exec"))) unsigned inside; /* nesting depth of calls */
 
-/* --- before the next functions are known --- */
+/* --- allocations before the real allocation functions are found --- */
 
 static _Alignas(64) unsigned char early[1 << 16];
 static atomic_size_t early_used;
@@ -119,8 +119,8 @@ static void look_for_next(void)
     looking = false;
 }
 
-/* Fills in `next` in the first call. Returns false if that search itself calls an allocation function, which calls this
- * function again. Other threads wait for the search (normally none exists yet). */
+/* Finds the functions of `next` in the first call. The search itself may call an allocation function, which calls this
+ * function again and gets false. Other threads wait until the search has ended. */
 static bool know_next(void)
 {
     int state = 0;

@@ -40,7 +40,7 @@ static void find_next(const char *name, void *function)
     memcpy(function, &symbol, sizeof(symbol));
 }
 
-/* Passes the call on. Fails without a runtime. */
+/* Calls the runtime's function of this name. The result is ACL_ERROR_FAILURE if no runtime has it. */
 #define PASS_ON(name, parameters, arguments, result)                                                                   \
     static aclError(*next) parameters;                                                                                 \
     if (next == NULL) {                                                                                                \
@@ -59,7 +59,7 @@ static uint16_t current_device(void)
     return result == ACL_SUCCESS && device >= 0 && device < channel_pinned ? (uint16_t)device : 0;
 }
 
-/* Returns the channel, or NULL if this call is not to be recorded. */
+/* Returns the channel, or NULL if the library does not record this call. */
 static struct channel *enter(void)
 {
     struct channel *const to = inside == 0 ? tell_channel() : NULL;

@@ -31,11 +31,11 @@ enum { nap_ns = 50000, naps_between_looks = 400 };
 struct process_page {
     _Atomic(struct channel *) channel;
     uint32_t image;
-    atomic_int joins; /* 1 once a thread has begun to join the channel */
+    atomic_int joins; /* 1 once a thread of this process has begun to join the channel */
 };
 
 static _Atomic(struct process_page *) page;
-static _Atomic(struct channel *) inherited; /* the channel, for children to join */
+static _Atomic(struct channel *) inherited; /* the channel, which a child of fork inherits and may join */
 static atomic_int asked;                    /* 1 once the environment has been read */
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t own_number; /* number of the thread, from 1 */
@@ -71,14 +71,14 @@ static void forget_channel(void)
     }
 }
 
-/* Makes this process an image of its own. */
+/* Joins this process to the channel as a new process image. */
 static void join(struct process_page *own, struct channel *to)
 {
     if (to->children == 0) {
         atomic_store(&to->image_first, atomic_load(&to->tail));
     }
     own->image = atomic_fetch_add(&to->images, 1);
-    own_number = 0; /* a child inherits the parent's number */
+    own_number = 0; /* fork has copied the number of the parent's thread */
     atomic_store_explicit(&own->channel, to, memory_order_release);
     tell(to, &(struct channel_slot){.kind = channel_image, .id = (uint64_t)getpid()});
 }
@@ -179,7 +179,8 @@ struct channel *tell_channel(void)
 
 /* --- writing events --- */
 
-/* Waits a little for the reader. Returns false, and ends the recording, if the reader has ended. */
+/* Waits a little for the process that reads the ring. Returns false, and ends the recording, if that process has
+ * ended. */
 static bool wait_for_reader(const struct channel *to, unsigned *naps)
 {
     int cancels = 0;
@@ -196,7 +197,7 @@ static bool wait_for_reader(const struct channel *to, unsigned *naps)
     return true;
 }
 
-/* Takes the next ticket and returns its slot, after a wait until the slot is free. NULL: the reader has ended. */
+/* Takes the next event number and returns its ring slot, once the slot is free. NULL: the reader has ended. */
 static struct channel_slot *take_slot(struct channel *to, uint64_t *ticket)
 {
     uint64_t tail = atomic_load_explicit(&to->tail, memory_order_relaxed);

@@ -62,7 +62,7 @@ typedef struct weir_onnxruntime_config {
     const struct OrtApiBase *runtime; /* required: the result of OrtGetApiBase() */
     /* Describes the heap's memory; borrowed, must outlive the binding. NULL = the CPU's memory. */
     const struct OrtMemoryInfo *memory_info;
-    uint32_t flags; /* WEIR_ONNXRUNTIME_NO_MALLOC_TRIM */
+    uint32_t flags; /* 0 or WEIR_ONNXRUNTIME_NO_MALLOC_TRIM */
 } weir_onnxruntime_config;
 
 #define WEIR_ONNXRUNTIME_CONFIG_INIT WEIR_STRUCT_INIT(weir_onnxruntime_config)

@@ -97,7 +97,7 @@ WEIR_API const char *weir_torch_last_error(void);
 #define WEIR_TORCH_NUMBER_LIST(X)                                                                                      \
     X(num_alloc_retries)    /* requests that failed, or for which weir first returned memory or waited */              \
     X(num_ooms)             /* requests that failed */                                                                 \
-    X(num_sync_all_streams) /* waits of the host that weir made */                                                     \
+    X(num_sync_all_streams) /* times that weir made the host wait */                                                   \
     X(num_device_alloc)     /* regions, or physical pages, taken from the device */                                    \
     X(num_device_free)
 
@@ -179,8 +179,8 @@ typedef bool (*weir_torch_filter)(void *ctx, void *stream);
  * has no pool, see weir_torch_report. WEIR_ERR_NO_MEMORY. */
 WEIR_API weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_filter filter, void *ctx,
                                            void (*drop)(void *ctx));
-/* set_end_allocate_to_pool_fn and set_release_pool. The end or release of a pool that has not begun is reported on
- * stderr and otherwise ignored. */
+/* set_end_allocate_to_pool_fn and set_release_pool of torch_npu. If the pool was not begun before, its end or release
+ * is reported on stderr and otherwise ignored. */
 WEIR_API void weir_torch_pool_end(int device, weir_torch_pool_id id);
 WEIR_API void weir_torch_pool_release(int device, weir_torch_pool_id id);
 

@@ -80,8 +80,8 @@ typedef struct weir_heap_config {
     size_t struct_size;
     uint32_t flags; /* bits of WEIR_HEAP_... */
     weir_heap_source source;
-    weir_heap_source long_lived; /* config of weir_heap_alloc_long_lived; all zero = separate memory of the process
-                                    if `source` is the process's memory, else the same as `source` */
+    weir_heap_source long_lived; /* source of weir_heap_alloc_long_lived; all zero = separate memory of the process if
+                                    `source` is the process's memory, else the same as `source` */
     uint64_t align;              /* alignment of every block, a power of two from 16 to 2 MiB; 0 = 16, as malloc */
     uint64_t slack_bytes;        /* readable behind each block, for kernels that read past its end; at most 4 KiB */
     uint64_t limit_bytes;        /* memory of the process only: the most that may be held; 0 = no limit */
@@ -161,23 +161,23 @@ typedef struct weir_heap_stats {
     size_t struct_size;
     uint64_t allocs; /* successful requests, including those of realloc */
     uint64_t frees;
-    uint64_t reallocs;  /* calls with a block and a nonzero size */
+    uint64_t reallocs;  /* calls of weir_heap_realloc with a block and a nonzero size */
     uint64_t moves;     /* reallocs that copied */
     uint64_t failures;  /* requests that returned NULL for lack of memory */
     uint64_t reclaims;  /* calls of the reclaim callback */
     uint64_t bad_frees; /* frees refused with WEIR_ERR_INVALID */
     uint64_t live_blocks;
-    uint64_t live_bytes;       /* as handed out: slack and rounding included */
-    uint64_t peak_live_bytes;  /* exact unless several threads call at the same instant */
+    uint64_t live_bytes;       /* sizes as handed out, slack and rounding included */
+    uint64_t peak_live_bytes;  /* exact, unless several threads alloc or free at the same instant */
     uint64_t long_lived_bytes; /* part of live_bytes */
     uint64_t largest_bytes;    /* the largest request so far */
-    uint64_t held_bytes;       /* taken from the system or the device */
+    uint64_t held_bytes;       /* bytes taken from the system or the device */
     uint64_t peak_held_bytes;
     uint64_t limit_bytes;    /* 0 = none */
     uint64_t decayed_bytes;  /* given back by decay */
     uint64_t decays;         /* times that decay gave memory back */
     uint64_t decay_failures; /* times that the system refused to take memory back; the memory stays in use */
-    uint64_t moved_bytes;    /* times that the system refused to take memory back; that memory stays in use */
+    uint64_t moved_bytes;    /* idle memory with pages that moved to other addresses */
     uint64_t remade_bytes;   /* idle memory with pages that could not move: released and made anew elsewhere */
 } weir_heap_stats;
 

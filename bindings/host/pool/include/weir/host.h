@@ -10,7 +10,7 @@
  * blocks are runs of 4 KiB pages, placed best fit and coalesced with their neighbours when they are freed. In front of
  * both every thread has a cache of recently freed blocks.
  *
- * A chunk is pinned by the first step of a ladder (weir_host_kind) that succeeds. The pool keeps the step and the node
+ * A chunk is made of the first kind of memory (weir_host_kind) that is available. The pool keeps that kind and the node
  * of the chunk's pages; weir_host_query and the statistics report them. Memory that is not pinned is handed out only
  * with WEIR_HOST_ALLOW_UNPINNED or WEIR_HOST_PAGEABLE.
  *
@@ -39,7 +39,7 @@ typedef struct weir_host_pool weir_host_pool;
 
 /* --- kinds of chunks --- */
 
-/* X(NAME, text): the steps of the ladder, best first. */
+/* X(NAME, text): the kinds of memory for chunks, best first. A pool tries them in this order. */
 #define WEIR_HOST_KIND_LIST(X)                                                                                         \
     X(RUNTIME, "allocated and pinned by the device's runtime")                                                         \
     X(REGISTERED, "mapped, then registered with the device's runtime")                                                 \
@@ -61,7 +61,7 @@ WEIR_API const char *weir_host_kind_text(weir_host_kind kind); /* a short descri
 /* Host memory calls of a device's runtime; weir_acl_host_runtime fills them in. Both members of a pair may be NULL when
  * the runtime has no such calls. Sizes are multiples of 2 MiB and at most `most_bytes`; memory from pinned_alloc begins
  * at a page of the system (sysconf(_SC_PAGESIZE)). WEIR_ERR_NO_MEMORY: no room, or a limit of the runtime. After any
- * failure the pool tries the next step. Memory that pinned_free or memory_unregister refuses stays with the pool.
+ * failure the pool tries the next kind. Memory that pinned_free or memory_unregister refuses stays with the pool.
  * Called from any thread, one call at a time for a pool. */
 typedef struct weir_host_runtime_ops {
     size_t struct_size;
@@ -75,9 +75,9 @@ typedef struct weir_host_runtime {
     size_t struct_size;
     const weir_host_runtime_ops *ops;
     void *ctx;
-    uint64_t most_bytes; /* most bytes of one call; 0 = 1 GiB */
+    uint64_t most_bytes; /* most bytes that one call may take; 0 = 1 GiB */
     /* The device of the streams that weir_host_free_after takes; NULL if there are no streams. The pool uses only the
-     * device's ordering group, and holds the device until the pool ends. */
+     * device's functions for streams and events, and holds the device until the pool ends. */
     weir_device *device;
 } weir_host_runtime;
 
@@ -85,7 +85,7 @@ typedef struct weir_host_runtime {
 
 /* --- the engine of small blocks --- */
 
-/* A constant table. Its members are in bindings/host/pool/src/engine.h. */
+/* The functions of an engine of small blocks, a constant table; see bindings/host/pool/src/engine.h. */
 typedef struct weir_host_engine_ops weir_host_engine_ops;
 
 /* Returns the default engine: weir's own size classes, eight for each doubling above 512 bytes. */
@@ -99,9 +99,9 @@ enum {
     WEIR_HOST_NO_PAD = 1u << 0,
     /* A request fails if its node has no memory, instead of being served from another node. */
     WEIR_HOST_STRICT = 1u << 1,
-    /* Permits the last step of the ladder, UNPINNED. */
+    /* Permits chunks of the kind UNPINNED. */
     WEIR_HOST_ALLOW_UNPINNED = 1u << 2,
-    /* Threads have no cache: every call takes the locks of the shared parts. */
+    /* Disables the threads' caches: every call locks data that all threads share. */
     WEIR_HOST_NO_THREAD_CACHE = 1u << 3,
     /* Memory of the process as from malloc, not pinned: a pool without a device. The pool keeps its held bytes low:
      * chunks are small and move where they are needed, a thread keeps at most 1/128 of the held bytes, or 64 KiB if
@@ -114,7 +114,7 @@ enum {
 typedef struct weir_host_pool_config {
     size_t struct_size;
     uint32_t flags;                     /* bits of WEIR_HOST_... */
-    uint32_t kinds;                     /* bit k: step k of the ladder may be used; 0 = all but UNPINNED */
+    uint32_t kinds;                     /* bit k: kind k (weir_host_kind) may be used; 0 = all but UNPINNED */
     const weir_topology *topology;      /* shared: the pool keeps the topology until the pool ends; if NULL, the pool
                                            reads the machine itself */
     const weir_host_runtime *runtime;   /* copied; NULL: no runtime */
@@ -165,8 +165,8 @@ WEIR_API int32_t weir_host_device_node(const weir_host_pool *pool);
  * (weir_host_query reports which). Before the call fails it has waited for blocks that wait for streams and returned
  * idle memory of other nodes. *ptr is unchanged on failure. WEIR_ERR_INVALID: NULL, size 0 or too large to pad, no
  * such node, or a node that cpusets forbid. WEIR_ERR_LIMIT: limit_bytes or shared_limit refused the request.
- * WEIR_ERR_NO_MEMORY: no step of the ladder gave memory; weir_host_explain gives the reasons. A step that has given
- * nothing is tried again after 10 ms, or when chunks have gone back. */
+ * WEIR_ERR_NO_MEMORY: no kind of memory was available; weir_host_explain gives the reasons. A kind that has failed is
+ * tried again after 10 ms, or when chunks have gone back. */
 WEIR_API weir_status weir_host_alloc(weir_host_pool *pool, uint64_t size, int32_t node, void **ptr);
 /* Allocates like weir_host_alloc, at a multiple of `align`, a power of two below 2^46; 0 = the pool's alignment. Above
  * 64 even a small block takes whole pages. An alignment above chunk_bytes costs addresses only where weir maps the
@@ -195,11 +195,11 @@ typedef struct weir_host_info {
     size_t struct_size;
     void *block;              /* start of the block around the address */
     uint64_t size;            /* usable bytes: at least the requested size */
-    int32_t node;             /* the node that its pages were made for */
+    int32_t node;             /* the node that the block's pages were made for */
     bool is_pinned;           /* all of the block is pinned */
-    bool is_verified;         /* the kernel reported the node of all its pages */
-    uint64_t misplaced_bytes; /* bytes of its chunks that lie on other nodes */
-    weir_host_kind kind;      /* the worst step of the ladder that made one of its chunks */
+    bool is_verified;         /* the kernel reported the node of all the block's pages */
+    uint64_t misplaced_bytes; /* bytes in the block's chunks that lie on other nodes */
+    weir_host_kind kind;      /* the worst kind of memory among the block's chunks */
 } weir_host_info;
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
@@ -224,16 +224,16 @@ typedef struct weir_host_stats {
     uint64_t unpinned_bytes;
     uint64_t misplaced_bytes;  /* bytes in pages that the kernel reports on another node than the requested one */
     uint64_t unverified_bytes; /* bytes in chunks for which the kernel does not report the node of all pages */
-    uint64_t live_bytes;       /* as handed out, pads and rounding included */
+    uint64_t live_bytes;       /* sizes as handed out, pads and rounding included */
     uint64_t pad_bytes;        /* part of live_bytes: the pads, 32 bytes behind each live block */
     uint64_t cached_bytes;     /* in threads' caches */
-    uint64_t pending_bytes;    /* of blocks that wait for a stream */
+    uint64_t pending_bytes;    /* bytes of freed blocks that wait for a stream */
     uint64_t peak_held_bytes;  /* for all nodes together: the sum of the nodes' peaks */
     uint64_t allocs, frees, failures;
     uint64_t chunks;
-    uint64_t kind_bytes[WEIR_HOST_KIND_COUNT];    /* held, by step of the ladder */
-    uint64_t kind_failures[WEIR_HOST_KIND_COUNT]; /* times that the step was tried and gave no memory */
-    uint64_t pin_ns, unpin_ns;                    /* wall time of taking and returning chunks */
+    uint64_t kind_bytes[WEIR_HOST_KIND_COUNT];    /* held, by kind */
+    uint64_t kind_failures[WEIR_HOST_KIND_COUNT]; /* times that this kind of memory was tried and not available */
+    uint64_t pin_ns, unpin_ns;                    /* wall-clock time spent in making chunks and in giving them back */
 } weir_host_stats;
 
 #define WEIR_HOST_STATS_INIT WEIR_STRUCT_INIT(weir_host_stats)
@@ -241,8 +241,8 @@ typedef struct weir_host_stats {
 /* Copies the figures of one node, or of all nodes (WEIR_HOST_ANY_NODE). */
 WEIR_API weir_status weir_host_get_stats(weir_host_pool *pool, int32_t node, weir_host_stats *stats);
 
-/* Writes, like snprintf, why the ladder's steps gave no memory the last time they were tried on `node`: one line for
- * each step, with a remedy ("RLIMIT_MEMLOCK is 8 MiB: raise it with ulimit -l or run with CAP_IPC_LOCK"). */
+/* Writes, like snprintf, why the kinds of memory (weir_host_kind) failed when `node` last tried them: one line for each
+ * kind, with a remedy ("RLIMIT_MEMLOCK is 8 MiB: raise it with ulimit -l or run with CAP_IPC_LOCK"). */
 WEIR_API size_t weir_host_explain(weir_host_pool *pool, int32_t node, char *text, size_t size);
 
 /* Checks the invariants: those of the engines and of the pools of pages, and that chunks and statistics agree. Other

@@ -29,9 +29,9 @@ typedef struct weir_topology_config {
 #define WEIR_TOPOLOGY_CONFIG_INIT WEIR_STRUCT_INIT(weir_topology_config)
 
 /* Reads the machine's topology, in 3 to 60 ms; starts no device's runtime. NULL for the config: the machine itself,
- * even if HWLOC_... environment variables are set. WEIR_ERR_INVALID: both members are set, or the description cannot
- * be read. WEIR_ERR_UNSUPPORTED: a description is given, and weir was built without hwloc or the process runs with
- * another user's rights (set-uid, file capabilities); or the system reports nothing about its memory.
+ * even if HWLOC_... environment variables are set. WEIR_ERR_INVALID: both members of the config are set, or the
+ * description cannot be read. WEIR_ERR_UNSUPPORTED: a description is given, and weir was built without hwloc or the
+ * process runs with another user's rights (set-uid, file capabilities); or the system reports nothing about its memory.
  * WEIR_ERR_NO_MEMORY: no host memory. */
 WEIR_API weir_status weir_topology_create(const weir_topology_config *config, weir_topology **topology);
 /* Ends the caller's use of the topology; the caller must not use it any more. Host pools that were given the topology
@@ -52,8 +52,8 @@ typedef struct weir_node_info {
     uint32_t cpus;            /* processors of the node that this process may run on; 0 if there are none */
     uint64_t memory_bytes;    /* total */
     uint64_t free_bytes;      /* free memory at the moment of the call; 0 where it cannot be read */
-    uint64_t huge_pages;      /* number of pages of 2 MiB; 0 where it cannot be read */
-    uint64_t free_huge_pages; /* free pages of 2 MiB; 0 where it cannot be read */
+    uint64_t huge_pages;      /* number of huge pages of 2 MiB; 0 where it cannot be read */
+    uint64_t free_huge_pages; /* number of free huge pages of 2 MiB; 0 where it cannot be read */
 } weir_node_info;
 
 #define WEIR_NODE_INFO_INIT WEIR_STRUCT_INIT(weir_node_info)
@@ -73,7 +73,7 @@ typedef struct weir_topology_device {
     uint32_t vendor; /* 0x19e5: Huawei */
     uint32_t device;
     uint32_t pci_class; /* 0x1200: processing accelerator */
-    int32_t node;       /* nearest node; WEIR_NODE_NONE: all are equally near */
+    int32_t node;       /* the node nearest to the device; WEIR_NODE_NONE: all nodes are equally near */
 } weir_topology_device;
 
 #define WEIR_TOPOLOGY_DEVICE_INIT WEIR_STRUCT_INIT(weir_topology_device)
