@@ -204,6 +204,8 @@ static int scenario(void)
         }
         (void)!weir_device_destroy(device); /* refused if weir_pool_destroy has failed */
     }
+    TRY_ACL(aclrtResetDevice(0)); /* the driver keeps freed memory until the device's reset */
+    TRY_ACL(aclrtSetDevice(0));
     TRY_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
     if (!given_up && left != total) {
         wrong("memory that is not back", (int)(total - left));

@@ -155,9 +155,11 @@ struct World {
             }
         }
         OK(weir_pool_destroy(pool));
+        OK(weir_device_destroy(device));
+        ACL_OK(aclrtResetDevice(0)); // the driver keeps freed memory until the device's reset
+        ACL_OK(aclrtSetDevice(0));
         ACL_OK(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
         CHECK(left == total);
-        OK(weir_device_destroy(device));
         ACL_OK(aclrtResetDevice(0));
     }
     weir_pool_stats stats() const

@@ -99,6 +99,8 @@ static int scenario(void)
     for (int i = 0; i < tries && weir_torch_shutdown() != WEIR_OK; i++) {
         ended_badly = true; /* pools are destroyed even if the device does not take all memory back */
     }
+    TRY_ACL(aclrtResetDevice(0)); /* the driver keeps freed memory until the device's reset */
+    TRY_ACL(aclrtSetDevice(0));
     TRY_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
     if (!given_up && !ended_badly && left != total) {
         wrong("memory that is not back", (int)(total - left));

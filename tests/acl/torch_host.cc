@@ -298,6 +298,8 @@ void in_fresh_library(void (*test)(Pluggable &))
     CHECK(function<weir_status(void)>("weir_torch_shutdown")() == WEIR_OK);
     std::size_t left = 0;
     std::size_t total = 0;
+    ACL_OK(aclrtResetDevice(0)); // the driver keeps freed memory until the device's reset
+    ACL_OK(aclrtSetDevice(0));
     ACL_OK(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
     CHECK(left == total);
     ACL_OK(aclrtResetDevice(0));

@@ -107,11 +107,7 @@ static int end(void **state)
         }
     }
     ok(host.shutdown());
-    size_t left = 0;
-    size_t total = 0;
-    acl_ok(aclrtGetMemInfo(ACL_HBM_MEM, &left, &total));
-    assert_int_equal(left, total);
-    acl_ok(aclrtResetDevice(0));
+    end_device();
     return 0;
 }
 

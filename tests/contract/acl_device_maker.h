@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Makes the ACL device. The runtime reads its environment once, at its first call. */
+/* Makes the ACL device. The runtime reads its environment once, at its first call. The contract fills a small device to
+ * the byte, so neither the runtime nor the driver keeps memory for itself. */
 static inline weir_status make_acl(uint64_t capacity_bytes, weir_device **device)
 {
     char bytes[32];
     (void)snprintf(bytes, sizeof(bytes), "%" PRIu64, capacity_bytes);
-    if (setenv("WEIR_ASCENDCL_CAPACITY", bytes, 1) != 0 || setenv("WEIR_ASCENDCL_RUNTIME_MEMORY", "0", 1) != 0) {
+    if (setenv("WEIR_ASCENDCL_CAPACITY", bytes, 1) != 0 || setenv("WEIR_ASCENDCL_RUNTIME_MEMORY", "0", 1) != 0 ||
+        setenv("WEIR_ASCENDCL_DRIVER_CACHE", "0", 1) != 0) {
         return WEIR_ERR_NO_MEMORY;
     }
     return weir_acl_device_create(NULL, device);

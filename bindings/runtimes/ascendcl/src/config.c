@@ -184,6 +184,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         .reuse_pools = true,
         .pin_default = true,
         .idle_time = true,
+        .driver_cache = true,
         .model_page_bytes = UINT64_C(64) << 10,
         .pin_page_bytes = 4096,
         .pin_ns_per_mib = 280000,
@@ -211,8 +212,9 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         read_switch("POOL_REUSE", &config->reuse_pools) && read_switch("IDLE_TIME", &config->idle_time) &&
         read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) && read_switch("SPAN_CACHE", &config->span_cache) &&
         read_switch("REFRESH_WEIGHTS", &config->refresh_weights) && read_switch("OLD_DRIVER", &config->old_driver) &&
-        read_size("MODEL_PAGE", &config->model_page_bytes) && read_size("HOST_CAPACITY", &config->host_bytes) &&
-        read_size("PIN_LIMIT", &config->pin_limit_bytes) && read_size("PIN_PAGE", &config->pin_page_bytes) &&
+        read_switch("DRIVER_CACHE", &config->driver_cache) && read_size("MODEL_PAGE", &config->model_page_bytes) &&
+        read_size("HOST_CAPACITY", &config->host_bytes) && read_size("PIN_LIMIT", &config->pin_limit_bytes) &&
+        read_size("PIN_PAGE", &config->pin_page_bytes) &&
         read_number("PIN_NS_PER_MIB", 0, UINT32_MAX, &config->pin_ns_per_mib) &&
         read_number("UNPIN_NS_PER_MIB", 0, UINT32_MAX, &config->unpin_ns_per_mib) &&
         read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&

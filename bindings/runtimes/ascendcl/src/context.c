@@ -269,6 +269,7 @@ ACL_EXPORT aclError aclrtResetDevice(int32_t deviceId)
     }
     if (is_last) {
         end_default_context(&acl__rt.devices[deviceId], false);
+        acl__memory_return(deviceId);
         announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_POST);
     }
     return ACL_SUCCESS;
@@ -292,6 +293,7 @@ ACL_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
     acl__mem_pool_reset(deviceId);
     acl__virtual_reset(deviceId);
     acl__memory_reset(deviceId);
+    acl__memory_return(deviceId);
     announce_reset(deviceId, ACL_RT_DEVICE_STATE_RESET_POST);
     return ACL_SUCCESS;
 }

@@ -2,11 +2,12 @@
  *
  * A device has one store of bytes. An allocation takes whole pages from it, huge ones of 2 MiB or normal ones of 4 KiB.
  * Bytes held in huge pages are not available to normal ones, and the other way round, so both kinds have the same free
- * memory. Addresses are regions of the simulator: never handed out twice at a time, first fit, poisoned when fresh,
- * faulting after the free.
+ * memory. The driver keeps some of the memory that was freed (driver_cache.c). Addresses are regions of the simulator:
+ * never handed out twice at a time, first fit, poisoned when fresh, faulting after the free.
  */
 #include "runtime.h"
 
+#include "driver_cache.h"
 #include "report.h"
 
 #include <string.h>
@@ -48,19 +49,24 @@ acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer)
 
 static uint64_t free_bytes(const acl__device *device)
 {
-    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes + device->runtime_bytes;
+    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes + device->kept_huge_bytes +
+                          device->kept_normal_bytes + device->runtime_bytes;
     return held < acl__rt.config.capacity_bytes ? acl__rt.config.capacity_bytes - held : 0;
+}
+
+static void hold(acl__device *device, uint64_t bytes, bool huge)
+{
+    *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) += bytes;
+    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
+    device->peak_bytes = held > device->peak_bytes ? held : device->peak_bytes;
 }
 
 bool acl__capacity_take(int32_t number, uint64_t bytes, bool huge)
 {
-    acl__device *device = &acl__rt.devices[number];
-    if (bytes > free_bytes(device)) {
+    if (bytes > free_bytes(&acl__rt.devices[number])) {
         return false;
     }
-    *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) += bytes;
-    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
-    device->peak_bytes = held > device->peak_bytes ? held : device->peak_bytes;
+    hold(&acl__rt.devices[number], bytes, huge);
     return true;
 }
 
@@ -70,30 +76,77 @@ void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
     *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) -= bytes;
 }
 
+static uint64_t *kept_bytes(int32_t number, bool huge)
+{
+    acl__device *device = &acl__rt.devices[number];
+    return huge ? &device->kept_huge_bytes : &device->kept_normal_bytes;
+}
+
+/* Counts an allocation of whole pages. Without the driver's cache *piece becomes NULL. */
+static bool pages_take(int32_t number, uint64_t bytes, acl__kind kind, acl__driver_piece **piece)
+{
+    const bool huge = acl__kind_is_huge(kind);
+    uint64_t mapped = 0;
+    *piece = NULL;
+    if (!acl__rt.config.driver_cache) {
+        return acl__capacity_take(number, bytes, huge);
+    }
+    *piece = acl__driver_take(number, kind, bytes, free_bytes(&acl__rt.devices[number]), &mapped);
+    if (*piece == NULL) {
+        return false;
+    }
+    hold(&acl__rt.devices[number], bytes, huge);
+    *kept_bytes(number, huge) += mapped - bytes; /* modulo 2^64: below 0 if the driver had kept the memory */
+    return true;
+}
+
+static void pages_give(int32_t number, uint64_t bytes, bool huge, acl__driver_piece *piece)
+{
+    acl__capacity_give(number, bytes, huge);
+    if (piece != NULL) {
+        *kept_bytes(number, huge) += bytes - acl__driver_give(piece);
+    }
+}
+
+void acl__memory_return(int32_t number)
+{
+    for (int kind = 0; kind < ACL__KINDS; kind++) {
+        *kept_bytes(number, acl__kind_is_huge((acl__kind)kind)) -= acl__driver_return(number, (acl__kind)kind);
+    }
+}
+
 /* --- allocation --- */
 
-/* The page sizes that an allocation policy asks for, in the order in which they are tried. */
+/* The pages that an allocation policy asks for. */
 struct pages {
-    uint64_t first;
-    uint64_t second; /* 0: none */
+    uint64_t bytes; /* size of a page */
+    acl__kind kind;
+    bool or_normal; /* normal pages if there are no others */
 };
 
 /* A value that is no policy, such as the bare memory type 0x1000, means the default policy. */
 static struct pages pages_for(aclrtMemMallocPolicy policy, uint64_t size)
 {
+    const bool first_huge = size > ACL__HUGE_THRESHOLD;
     switch ((uint32_t)policy) {
     case ACL_MEM_MALLOC_HUGE_ONLY:
+        return (struct pages){ACL__HUGE_PAGE, ACL__HUGE, false};
     case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
-        return (struct pages){ACL__HUGE_PAGE, 0};
+        return (struct pages){ACL__HUGE_PAGE, ACL__HUGE_P2P, false};
     case ACL_MEM_MALLOC_NORMAL_ONLY:
+        return (struct pages){ACL__NORMAL_PAGE, ACL__NORMAL, false};
     case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
-        return (struct pages){ACL__NORMAL_PAGE, 0};
+        return (struct pages){ACL__NORMAL_PAGE, ACL__NORMAL_P2P, false};
     case ACL_MEM_MALLOC_HUGE1G_ONLY:
+        return (struct pages){HUGE1G, ACL__HUGE, false};
     case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
-        return (struct pages){HUGE1G, 0};
+        return (struct pages){HUGE1G, ACL__HUGE_P2P, false};
+    case ACL_MEM_MALLOC_HUGE_FIRST_P2P:
+        return first_huge ? (struct pages){ACL__HUGE_PAGE, ACL__HUGE_P2P, true}
+                          : (struct pages){ACL__NORMAL_PAGE, ACL__NORMAL_P2P, false};
     default:
-        return size > ACL__HUGE_THRESHOLD ? (struct pages){ACL__HUGE_PAGE, ACL__NORMAL_PAGE}
-                                          : (struct pages){ACL__NORMAL_PAGE, 0};
+        return first_huge ? (struct pages){ACL__HUGE_PAGE, ACL__HUGE, true}
+                          : (struct pages){ACL__NORMAL_PAGE, ACL__NORMAL, false};
     }
 }
 
@@ -102,15 +155,16 @@ static bool is_huge1g(aclrtMemMallocPolicy policy)
     return policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
 }
 
-static weir_status take(int32_t device, uint64_t size, uint64_t page, void **pointer)
+static weir_status take(int32_t device, uint64_t size, struct pages pages, void **pointer)
 {
-    if (size > UINT64_MAX - page) {
+    if (size > UINT64_MAX - pages.bytes) {
         return WEIR_ERR_NO_MEMORY;
     }
-    const uint64_t bytes = (size + page - 1) / page * page;
-    const bool huge = page != ACL__NORMAL_PAGE;
+    const uint64_t bytes = (size + pages.bytes - 1) / pages.bytes * pages.bytes;
+    const bool huge = acl__kind_is_huge(pages.kind);
+    acl__driver_piece *piece = NULL;
     uint64_t address = 0;
-    if (!acl__capacity_take(device, bytes, huge)) {
+    if (!pages_take(device, bytes, pages.kind, &piece)) {
         return WEIR_ERR_NO_MEMORY;
     }
     weir_status status = weir_device_region_alloc(acl__rt.memory, bytes, &address);
@@ -121,22 +175,25 @@ static weir_status take(int32_t device, uint64_t size, uint64_t page, void **poi
             (void)weir_device_region_free(acl__rt.memory, address, bytes);
             status = WEIR_ERR_NO_MEMORY;
         }
-        acl__capacity_give(device, bytes, huge);
+        pages_give(device, bytes, huge, piece);
         return status;
     }
     range->device = device;
     range->huge = huge;
     range->asked_bytes = size;
+    range->owner = piece;
     *pointer = (void *)(uintptr_t)address;
     return WEIR_OK;
 }
 
 aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer)
 {
-    const struct pages try = pages_for(policy, size);
-    weir_status status = take(device, size, try.first, pointer);
-    if (status != WEIR_OK && try.second != 0) {
-        status = take(device, size, try.second, pointer);
+    struct pages pages = pages_for(policy, size);
+    weir_status status = take(device, size, pages, pointer);
+    if (status != WEIR_OK && pages.or_normal) {
+        pages.bytes = ACL__NORMAL_PAGE;
+        pages.kind = pages.kind == ACL__HUGE ? ACL__NORMAL : ACL__NORMAL_P2P;
+        status = take(device, size, pages, pointer);
     }
     if (status == WEIR_OK) {
         return ACL_SUCCESS;
@@ -234,7 +291,7 @@ static aclError range_free(acl__range *range)
     const uint64_t bytes = range->range.end - range->range.start;
     const weir_status status = weir_device_region_free(acl__rt.memory, range->range.start, bytes);
     if (status == WEIR_OK) {
-        acl__capacity_give(range->device, bytes, range->huge);
+        pages_give(range->device, bytes, range->huge, range->owner);
         acl__range_remove(&acl__rt.device_memory, range);
     }
     return acl__status(status, "aclrtFree");
@@ -334,8 +391,8 @@ ACL_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *tot
     ACL_REFUSE_IF(part == NO_SUCH, ACL_ERROR_RT_INVALID_MEMORY_TYPE, "there is no attribute %d", (int)attr);
     ACL_NEED_CONTEXT(context);
     const acl__device *device = &acl__rt.devices[context->device];
-    const uint64_t other_kind = part == HUGE_PAGES     ? device->held_normal_bytes
-                                : part == NORMAL_PAGES ? device->held_huge_bytes
+    const uint64_t other_kind = part == HUGE_PAGES     ? device->held_normal_bytes + device->kept_normal_bytes
+                                : part == NORMAL_PAGES ? device->held_huge_bytes + device->kept_huge_bytes
                                                        : 0;
     *free = free_bytes(device);
     *total = acl__rt.config.capacity_bytes - other_kind;

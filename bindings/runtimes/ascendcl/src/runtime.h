@@ -160,12 +160,13 @@ typedef struct acl__config {
     uint32_t devices;
     uint64_t seed;
     bool audit;
-    bool strict;      /* true: misuse that the vendor's runtime tolerates is an error */
-    bool reuse_pools; /* freed aclrtMemPool memory may serve new requests before it is trimmed */
-    bool pin_default; /* an operator without registered allocator binds its stream to the runtime's memory for good */
-    bool idle_time;   /* time also passes while no call is made */
-    bool span_cache;  /* models keep the memory that they took from a registered allocator */
-    bool old_driver;  /* driver and firmware of an old release: they announce no newer features */
+    bool strict;       /* true: misuse that the vendor's runtime tolerates is an error */
+    bool reuse_pools;  /* freed aclrtMemPool memory may serve new requests before it is trimmed */
+    bool pin_default;  /* an operator without registered allocator binds its stream to the runtime's memory for good */
+    bool idle_time;    /* time also passes while no call is made */
+    bool span_cache;   /* models keep the memory that they took from a registered allocator */
+    bool old_driver;   /* driver and firmware of an old release: they announce no newer features */
+    bool driver_cache; /* the driver keeps memory of aclrtFree for the process */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* models request multiples of this size; 0: exact sizes */
     uint64_t host_bytes;       /* limit of pinned memory and of physical memory on the host's side; 0 = none */
@@ -185,6 +186,8 @@ typedef struct acl__config {
 typedef struct acl__device {
     uint64_t held_huge_bytes; /* bytes held in huge pages and in normal pages, of the device's capacity */
     uint64_t held_normal_bytes;
+    uint64_t kept_huge_bytes; /* bytes that nothing holds and the driver keeps (driver_cache.c) */
+    uint64_t kept_normal_bytes;
     uint64_t peak_bytes;    /* peak of held_huge_bytes + held_normal_bytes */
     uint64_t runtime_bytes; /* bytes that the runtime itself holds, from the first context to the reset */
     uint32_t references;    /* number of aclrtSetDevice calls without a matching reset */
@@ -479,12 +482,21 @@ enum { ACL__HUGE_PAGE = 2 << 20, ACL__NORMAL_PAGE = 4096, ACL__HUGE_THRESHOLD = 
 bool acl__capacity_take(int32_t device, uint64_t bytes, bool huge);
 void acl__capacity_give(int32_t device, uint64_t bytes, bool huge);
 
+/* The kinds of pages of aclrtMalloc. */
+typedef enum acl__kind { ACL__HUGE, ACL__NORMAL, ACL__HUGE_P2P, ACL__NORMAL_P2P, ACL__KINDS } acl__kind;
+static inline bool acl__kind_is_huge(acl__kind kind)
+{
+    return kind == ACL__HUGE || kind == ACL__HUGE_P2P;
+}
+
 /* aclrtMalloc without its padding, for the runtime's own use. */
 aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer);
 /* Frees any kind of address that aclrtFree accepts. Returns ACL_ERROR_RT_PARAM_INVALID for any other address. */
 aclError acl__free(void *pointer);
 /* Frees all memory that a device still holds, and counts it in the report. */
 void acl__memory_reset(int32_t device);
+/* Returns the memory that the driver keeps to the device. */
+void acl__memory_return(int32_t device);
 
 /* Tell the auditor that an allocator handed out a block of memory, or got it back, in the order of the stream. */
 void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag);
