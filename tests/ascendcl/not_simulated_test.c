@@ -177,7 +177,6 @@ TEST(operations_on_memory_are_not_simulated)
     NO(aclrtMemUceRepair(0, NULL, 0));
     NO(aclrtMemcpyAsyncWithDesc(NULL, (aclrtMemcpyKind)0, NULL));
     NO(aclrtMemcpyAsyncWithOffset(NULL, 0, 0, NULL, 0, 0, (aclrtMemcpyKind)0, NULL));
-    NO(aclrtReduceAsync(NULL, NULL, 0, (aclrtReduceKind)0, (aclDataType)0, NULL, NULL));
     NO(aclrtReserveMemAddressNoUCMemory(NULL, 0, 0, NULL, 0));
     NO(aclrtSetMemcpyDesc(NULL, (aclrtMemcpyKind)0, NULL, NULL, 0, NULL));
 }

@@ -86,6 +86,7 @@
     X(aclrtMemcpyAsync, 1)                                                                                             \
     X(aclrtMemset, 1)                                                                                                  \
     X(aclrtMemsetAsync, 1)                                                                                             \
+    X(aclrtReduceAsync, 1)                                                                                             \
     /* callbacks */                                                                                                    \
     X(aclrtSubscribeReport, 1)                                                                                         \
     X(aclrtUnSubscribeReport, 1)                                                                                       \
@@ -471,8 +472,6 @@
     X(aclrtNotifySetImportPid, (aclrtNotify notify, int32_t * pid, size_t num))                                        \
     X(aclrtPersistentTaskClean, (aclrtStream stream))                                                                  \
     X(aclrtRandomNumAsync, (const aclrtRandomNumTaskInfo *taskInfo, const aclrtStream stream, void *reserve))          \
-    X(aclrtReduceAsync, (void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type,           \
-                         aclrtStream stream, void *reserve))                                                           \
     X(aclrtRegisterCpuFunc,                                                                                            \
       (const aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle))        \
     X(aclrtRepairError, (int32_t deviceId, const aclrtErrorInfo *errorInfo))                                           \

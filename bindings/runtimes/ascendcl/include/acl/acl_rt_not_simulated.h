@@ -83,13 +83,6 @@ typedef enum aclrtMemManagedRangeAttribute {
 } aclrtMemManagedRangeAttribute;
 
 typedef enum {
-    ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM = 10,
-    ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX = 11,
-    ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN = 12,
-    ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL = 13
-} aclrtReduceKind;
-
-typedef enum {
     ACL_RT_EQUAL = 0,
     ACL_RT_NOT_EQUAL = 1,
     ACL_RT_GREATER = 2,
@@ -377,8 +370,6 @@ ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t
 ACL_FUNC_VISIBILITY aclError aclrtPersistentTaskClean(aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *taskInfo, const aclrtStream stream,
                                                  void *reserve);
-ACL_FUNC_VISIBILITY aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduceKind kind,
-                                              aclDataType type, aclrtStream stream, void *reserve);
 ACL_FUNC_VISIBILITY aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char *funcName,
                                                   const char *kernelName, aclrtFuncHandle *funcHandle);
 ACL_FUNC_VISIBILITY aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo);
