@@ -1,6 +1,7 @@
 /* memory_fault_test.c: the simulator below the runtime fails at every call in turn, and host memory runs out at every
- * request: for virtual memory, pools and host memory. A call may fail with a code that reports the failure. Afterwards
- * all memory can be freed, nothing is missing, and the same calls work. */
+ * request: for virtual memory, pools, host memory and memory of aclrtMalloc. A call may fail with a code that reports
+ * the failure. Afterwards all memory can be freed, nothing is missing, and the same calls work.
+ */
 #include "../../rig/acl.h"
 
 #include "../../fault/failing_host.h"
@@ -12,6 +13,12 @@
 #define PAGE (2 * MIB)
 
 static uint64_t errors;
+
+/* Bytes of the device that the program does not hold: free ones, and those that the driver keeps. */
+static uint64_t owned(void)
+{
+    return left() + acl__rt.devices[0].kept_huge_bytes + acl__rt.devices[0].kept_normal_bytes;
+}
 
 /* Counts a failure; returns true for success. */
 static bool good(aclError error)
@@ -194,7 +201,37 @@ static void host_clean(void)
     host = NULL;
 }
 
-static const struct trial trials[] = {{virtual_go, virtual_clean}, {pool_go, pool_clean}, {host_go, host_clean}};
+static void *pieces[6];
+
+/* Memory that is new to the driver, parts of what it keeps, and a size that it does not keep. */
+static void malloc_go(void)
+{
+    static const struct {
+        size_t size;
+        aclrtMemMallocPolicy policy;
+    } rows[] = {{4096, ACL_MEM_MALLOC_NORMAL_ONLY},   {4096, ACL_MEM_MALLOC_NORMAL_ONLY_P2P},
+                {6 * MIB, ACL_MEM_MALLOC_HUGE_ONLY},  {2 * MIB, ACL_MEM_MALLOC_HUGE_ONLY},
+                {40 * MIB, ACL_MEM_MALLOC_HUGE_ONLY}, {2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (good(aclrtMallocAlign32(&pieces[i], rows[i].size, rows[i].policy)) && i % 2 == 0 &&
+            good(aclrtFree(pieces[i]))) {
+            pieces[i] = NULL;
+        }
+    }
+}
+
+static void malloc_clean(void)
+{
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        if (pieces[i] != NULL) {
+            acl_ok(aclrtFree(pieces[i]));
+        }
+        pieces[i] = NULL;
+    }
+}
+
+static const struct trial trials[] = {
+    {virtual_go, virtual_clean}, {pool_go, pool_clean}, {malloc_go, malloc_clean}, {host_go, host_clean}};
 
 /* --- the device fails --- */
 
@@ -209,7 +246,7 @@ static uint64_t errors_alone(const struct trial *t)
 
 static void fail_device(const struct trial *t, weir_status status)
 {
-    const size_t before = left();
+    const size_t before = owned();
     const uint64_t anyway = errors_alone(t);
     uint64_t failed = 0, calls = 0, nth = 0;
     do {
@@ -227,7 +264,7 @@ static void fail_device(const struct trial *t, weir_status status)
         assert_int_equal(weir_sim_get_stats(acl__rt.sim, &stop), WEIR_OK);
         weir_sim_fault_clear(acl__rt.sim);
         t->clean();
-        assert_int_equal(left(), before);
+        assert_int_equal(owned(), before);
         assert_int_equal(errors_alone(t), anyway);
         calls = 0;
         for (int i = 0; i < WEIR_CALL_COUNT; i++) {
@@ -246,7 +283,7 @@ TEST(host_memory_runs_out)
         return;
     }
     for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
-        const size_t before = left();
+        const size_t before = owned();
         uint64_t nth = 0;
         for (host_struck = true; host_struck;) {
             nth++;
@@ -257,7 +294,7 @@ TEST(host_memory_runs_out)
             trials[i].go();
             counting = false;
             trials[i].clean();
-            assert_int_equal(left(), before);
+            assert_int_equal(owned(), before);
         }
         print_message("%d requests for host memory, each failed once\n", (int)nth - 1);
         assert_true(nth > 1);
@@ -280,7 +317,7 @@ TEST(the_device_fails_again_and_again)
                                              WEIR_CALL_EVENT_SYNC, WEIR_CALL_EVENT_RECORD};
     for (size_t i = 0; i < 2; i++) {
         for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
-            const size_t before = left();
+            const size_t before = owned();
             for (uint64_t nth = 1; nth < 8; nth++) {
                 weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
                 fault.call = calls[c];
@@ -291,7 +328,7 @@ TEST(the_device_fails_again_and_again)
                 trials[i].go();
                 weir_sim_fault_clear(acl__rt.sim);
                 trials[i].clean();
-                assert_int_equal(left(), before);
+                assert_int_equal(owned(), before);
             }
         }
     }
@@ -318,4 +355,5 @@ static int tear_down(void **unused)
 
 ACL_ENVIRONMENT(CAPACITY, "64MiB")
 ACL_ENVIRONMENT(REPORT, "none")
+ACL_ENVIRONMENT(DRIVER_CACHE, "1") /* after the rig, which turns it off */
 ALL_TESTS(set_up, tear_down)
