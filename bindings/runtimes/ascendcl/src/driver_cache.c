@@ -27,6 +27,8 @@
  */
 #include "driver_cache.h"
 
+#include "shared/round_up.h"
+
 #include <string.h>
 
 #define HEAP_BYTES (UINT64_C(1) << 30)
@@ -83,11 +85,6 @@ static bool is_huge(const struct heap_list *list)
 static uint64_t limit_of(const struct heap_list *list)
 {
     return is_huge(list) ? HUGE_LIMIT : NORMAL_LIMIT;
-}
-
-static uint64_t round_up(uint64_t size, uint64_t page)
-{
-    return (size + page - 1) / page * page;
 }
 
 static uint64_t size_of(const struct acl__driver_piece *p)
