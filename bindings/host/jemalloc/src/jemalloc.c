@@ -252,26 +252,27 @@ static int flags_for(const weir__host_engine *engine, const void *thread)
 
 /* --- blocks --- */
 
-/* Marks a block as handed to the pool. Returns false if its offset in the slab is not a multiple of the size. */
-static bool hand_out(weir__host_engine *engine, const void *block, uint32_t bin)
+/* Marks a block as handed to the pool. Returns NULL if its offset in the slab is not a multiple of the size. */
+static weir__host_mark *hand_out(weir__host_engine *engine, const void *block, uint32_t bin)
 {
     uint64_t start = 0;
     weir__host_slab *slab = engine->from.slab_of(engine->from.ctx, block, &start);
     const uint64_t offset = (uint64_t)(uintptr_t)block - start;
     const uint64_t place = offset / engine->bytes[bin];
     if (slab == NULL || offset % engine->bytes[bin] != 0 || place >= WEIR__HOST_SLAB_BLOCKS) {
-        return false;
+        return NULL;
     }
     /* jemalloc may reuse a page run for another class without returning it to the node. */
     if (atomic_load_explicit(&slab->bin, memory_order_acquire) != bin) {
         engine->from.slab_changed(engine->from.ctx, block, bin);
         atomic_store_explicit(&slab->bin, bin, memory_order_release);
     }
-    atomic_store_explicit(weir__host_mark_of(slab, place), WEIR__HOST_OUT, memory_order_relaxed);
-    return true;
+    weir__host_mark *mark = weir__host_mark_of(slab, place);
+    atomic_store_explicit(mark, WEIR__HOST_OUT, memory_order_relaxed);
+    return mark;
 }
 
-static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void **blocks, size_t count)
+static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, weir__host_kept *blocks, size_t count)
 {
     const uint64_t bytes = engine->bytes[bin];
     int flags = flags_for(engine, thread);
@@ -281,9 +282,10 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void 
     }
     size_t got = 0;
     asked_bin = bin;
-    while (got < count && (blocks[got] = mallocx((size_t)bytes, flags)) != NULL) {
-        if (!hand_out(engine, blocks[got], bin)) {
-            dallocx(blocks[got], flags);
+    while (got < count && (blocks[got].block = mallocx((size_t)bytes, flags)) != NULL) {
+        blocks[got].mark = hand_out(engine, blocks[got].block, bin);
+        if (blocks[got].mark == NULL) {
+            dallocx(blocks[got].block, flags);
             break;
         }
         got++;
@@ -291,33 +293,18 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t bin, void 
     return got;
 }
 
-static bool release_one(weir__host_engine *engine, int flags, void *block)
+static bool release(weir__host_engine *engine, void *thread, uint32_t bin, const weir__host_kept *blocks, size_t count)
 {
-    uint64_t start = 0;
-    weir__host_slab *slab = engine->from.slab_of(engine->from.ctx, block, &start);
-    if (slab == NULL) {
-        return false;
-    }
-    const uint64_t bytes = engine->bytes[atomic_load_explicit(&slab->bin, memory_order_relaxed)];
-    const uint64_t offset = (uint64_t)(uintptr_t)block - start;
-    const uint64_t place = offset / bytes;
-    if (offset % bytes != 0 || place >= WEIR__HOST_SLAB_BLOCKS) {
-        return false;
-    }
-    uint8_t out = WEIR__HOST_OUT;
-    if (!atomic_compare_exchange_strong(weir__host_mark_of(slab, place), &out, WEIR__HOST_FREE)) {
-        return false;
-    }
-    dallocx(block, flags);
-    return true;
-}
-
-static bool release(weir__host_engine *engine, void *thread, void *const *blocks, size_t count)
-{
+    (void)bin;
     const int flags = flags_for(engine, thread);
     bool all = true;
     for (size_t i = 0; i < count; i++) {
-        all = release_one(engine, flags, blocks[i]) && all;
+        uint8_t out = WEIR__HOST_OUT;
+        if (atomic_compare_exchange_strong(blocks[i].mark, &out, WEIR__HOST_FREE)) {
+            dallocx(blocks[i].block, flags);
+        } else {
+            all = false;
+        }
     }
     return all;
 }

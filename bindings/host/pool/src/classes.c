@@ -303,7 +303,7 @@ static bool has_free(const struct slab *s, uint32_t slot)
 }
 
 /* Takes up to `count` free blocks of a slab. Returns how many. */
-static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t count)
+static size_t take(struct size_class *c, struct slab *s, weir__host_kept *blocks, size_t count)
 {
     WEIR_ASSERT(s->is_listed && s->taken < s->slots && count != 0);
     WEIR_ASSERT_HELD(&c->lock);
@@ -314,9 +314,10 @@ static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t c
             continue;
         }
         for (uint32_t slot = group; slot < group + GROUP && slot < s->slots && got < count; slot++) {
-            if (state_of(s, slot) == WEIR__HOST_FREE) {
-                atomic_store_explicit(weir__host_mark_of(&s->shown, slot), WEIR__HOST_OUT, memory_order_relaxed);
-                blocks[got++] = (void *)(uintptr_t)(s->start + (uint64_t)slot * c->bytes);
+            weir__host_mark *mark = weir__host_mark_of(&s->shown, slot);
+            if (atomic_load_explicit(mark, memory_order_relaxed) == WEIR__HOST_FREE) {
+                atomic_store_explicit(mark, WEIR__HOST_OUT, memory_order_relaxed);
+                blocks[got++] = (weir__host_kept){(void *)(uintptr_t)(s->start + (uint64_t)slot * c->bytes), mark};
             }
         }
     }
@@ -331,7 +332,7 @@ static size_t take(struct size_class *c, struct slab *s, void **blocks, size_t c
     return got;
 }
 
-static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, void **blocks, size_t count)
+static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, weir__host_kept *blocks, size_t count)
 {
     WEIR_ASSERT(class < WEIR__HOST_CLASSES && count != 0);
     (void)thread;
@@ -354,26 +355,15 @@ static size_t alloc(weir__host_engine *engine, void *thread, uint32_t class, voi
 
 /* --- giving back --- */
 
-/* Returns the index of the block that starts at the address, or UINT32_MAX. */
-static uint32_t slot_of(const struct size_class *c, const struct slab *s, const void *block)
-{
-    WEIR_ASSERT(s->start != 0);
-    const uint64_t offset = (uint64_t)(uintptr_t)block - s->start;
-    const uint64_t slot = offset / c->bytes;
-    return slot < s->slots && slot * c->bytes == offset ? (uint32_t)slot : UINT32_MAX;
-}
-
-static bool release_one(weir__host_engine *engine, struct size_class *c, struct slab *s, const void *block)
+static bool release_one(weir__host_engine *engine, struct size_class *c, struct slab *s, weir__host_mark *mark)
 {
     WEIR_ASSERT_HELD(&c->lock);
-    const uint32_t slot = slot_of(c, s, block);
-    if (slot == UINT32_MAX) {
+    const uint64_t place = weir__host_place_of(&s->shown, mark);
+    if (place >= s->slots || atomic_load_explicit(mark, memory_order_relaxed) != WEIR__HOST_OUT) {
         return false;
     }
-    if (state_of(s, slot) != WEIR__HOST_OUT) {
-        return false;
-    }
-    atomic_store_explicit(weir__host_mark_of(&s->shown, slot), WEIR__HOST_FREE, memory_order_relaxed);
+    atomic_store_explicit(mark, WEIR__HOST_FREE, memory_order_relaxed);
+    const uint32_t slot = (uint32_t)place;
     WEIR_ASSERT(s->taken != 0);
     s->taken--;
     s->first = slot < s->first ? slot & ~(GROUP - 1u) : s->first;
@@ -395,37 +385,33 @@ static uint32_t class_of(const struct slab *s)
     return atomic_load_explicit(&s->shown.bin, memory_order_relaxed);
 }
 
-static struct slab *slab_at(weir__host_engine *engine, const void *block)
+/* Returns the slab around a block and the start of its memory, or NULL. */
+static struct slab *slab_at(weir__host_engine *engine, const void *block, uint64_t *start)
 {
-    uint64_t start = 0;
     return (struct slab *)(void *)engine->from.slab_of(engine->from.ctx, block,
-                                                       &start); /* `shown` is the first member */
+                                                       start); /* `shown` is the first member */
 }
 
-static bool release(weir__host_engine *engine, void *thread, void *const *blocks, size_t count)
+static bool release(weir__host_engine *engine, void *thread, uint32_t class, const weir__host_kept *blocks,
+                    size_t count)
 {
+    WEIR_ASSERT(class < WEIR__HOST_CLASSES);
     (void)thread;
+    struct size_class *c = &engine->classes[class];
+    struct slab *s = NULL;
+    uint64_t start = 0;
+    uint64_t bytes = 0;
     bool all = true;
-    for (size_t i = 0; i < count;) {
-        struct slab *s = slab_at(engine, blocks[i]);
-        if (s == NULL) {
-            all = false;
-            i++;
-            continue;
+    (void)pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < count; i++) {
+        /* Neighbours in a batch often share a slab. A slab that this loop has deleted contains no further block. */
+        if ((uint64_t)(uintptr_t)blocks[i].block - start >= bytes) {
+            s = slab_at(engine, blocks[i].block, &start);
+            bytes = s != NULL && class_of(s) == class ? (uint64_t)s->slots * c->bytes : 0;
         }
-        /* A batch has blocks of one class only. */
-        struct size_class *c = &engine->classes[class_of(s)];
-        (void)pthread_mutex_lock(&c->lock);
-        do {
-            s = slab_at(engine, blocks[i]);
-            if (s == NULL || &engine->classes[class_of(s)] != c) {
-                break;
-            }
-            all = release_one(engine, c, s, blocks[i]) && all;
-            i++;
-        } while (i < count);
-        (void)pthread_mutex_unlock(&c->lock);
+        all = bytes != 0 && release_one(engine, c, s, blocks[i].mark) && all;
     }
+    (void)pthread_mutex_unlock(&c->lock);
     return all;
 }
 

@@ -51,6 +51,20 @@ static inline weir__host_mark *weir__host_mark_of(const weir__host_slab *slab, u
     return &slab->marks[place ^ (place & 030) << 3];
 }
 
+/* Returns the place of the block that has the mark. For a mark of another slab, the result is not less than the number
+ * of this slab's marks. */
+static inline uint64_t weir__host_place_of(const weir__host_slab *slab, const weir__host_mark *mark)
+{
+    const uint64_t index = (uint64_t)((uintptr_t)mark - (uintptr_t)slab->marks);
+    return index ^ (index & 030) << 3;
+}
+
+/* A block that the pool has, and its mark (state byte). Neither the pool nor the engine has to look the mark up. */
+typedef struct weir__host_kept {
+    void *block;
+    weir__host_mark *mark;
+} weir__host_kept;
+
 /* Functions that the node offers its engine, callable from any thread. */
 typedef struct weir__host_slabs {
     void *ctx;
@@ -85,11 +99,10 @@ struct weir_host_engine_ops {
      * the engine. */
     void *(*thread_open)(weir__host_engine *engine);
     void (*thread_close)(weir__host_engine *engine, void *thread);
-    /* Allocates up to `count` blocks. Returns how many. */
-    size_t (*alloc)(weir__host_engine *engine, void *thread, uint32_t bin, void **blocks, size_t count);
-    /* Frees blocks of one bin. Returns false if one of them is not a live block of this engine; that block is left
-     * unchanged. */
-    bool (*release)(weir__host_engine *engine, void *thread, void *const *blocks, size_t count);
+    /* Allocates up to `count` blocks, which become OUT. Returns how many. */
+    size_t (*alloc)(weir__host_engine *engine, void *thread, uint32_t bin, weir__host_kept *blocks, size_t count);
+    /* Frees blocks of a bin. Returns false if one of them is not OUT; that block is left unchanged. */
+    bool (*release)(weir__host_engine *engine, void *thread, uint32_t bin, const weir__host_kept *blocks, size_t count);
     /* Gives back slabs without blocks, and the memory cached for the thread. */
     void (*trim)(weir__host_engine *engine, void *thread);
     bool (*check)(weir__host_engine *engine, const char **why);

@@ -116,12 +116,6 @@ weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint
 
 enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 62 };
 
-/* A cached block and its mark (state byte), so that an alloc need not look the mark up. */
-typedef struct weir__host_kept {
-    void *block;
-    weir__host_mark *mark;
-} weir__host_kept;
-
 /* Cached blocks of one bin of the engine. The owning thread writes; other threads read the atomic members. 1 KiB. */
 typedef struct weir__host_bin {
     _Atomic uint32_t count;
@@ -223,7 +217,7 @@ typedef struct weir__host_pending weir__host_pending;
 weir_status weir__host_pending_create(weir__host_pending **pending);
 void weir__host_pending_destroy(weir__host_pending *pending);
 /* Frees a small block in stream order: after the work that is queued on the stream now. */
-weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t size, void *native_stream);
+weir_status weir__host_pending_add(weir__host_node *node, weir__host_kept kept, uint32_t bin, void *native_stream);
 /* Frees the blocks whose stream work has completed, unless another thread is doing so. Never waits. */
 weir_status weir__host_pending_collect(weir_host_pool *pool);
 /* Waits, on all streams, for the work before every block freed so far, and then frees these blocks. */

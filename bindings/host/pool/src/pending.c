@@ -10,8 +10,8 @@
 
 struct waiting {
     struct waiting *next;
-    void *block;
-    uint64_t size;
+    weir__host_kept kept;
+    uint32_t bin;
     weir_tick mark;
 };
 
@@ -93,9 +93,9 @@ static struct queue *queue_of(weir__host_pending *pending, weir__host_node *node
     return q;
 }
 
-weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t size, void *native_stream)
+weir_status weir__host_pending_add(weir__host_node *node, weir__host_kept kept, uint32_t bin, void *native_stream)
 {
-    WEIR_ASSERT(block != NULL && size != 0);
+    WEIR_ASSERT(kept.block != NULL && kept.mark != NULL && bin < node->pool->bin_count);
     weir__host_pending *pending = node->pool->pending;
     weir_stream *stream = NULL;
     struct waiting *w = calloc(1, sizeof(*w));
@@ -104,8 +104,8 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
         free(w);
         return status;
     }
-    w->block = block;
-    w->size = size;
+    w->kept = kept;
+    w->bin = bin;
     (void)pthread_mutex_lock(&pending->lock);
     struct queue *q = queue_of(pending, node, native_stream);
     status = q != NULL ? weir_stream_mark(ordering_pool(node), stream, &w->mark) : WEIR_ERR_NO_MEMORY;
@@ -114,7 +114,7 @@ weir_status weir__host_pending_add(weir__host_node *node, void *block, uint64_t 
         q->last = &w->next;
         q->last_mark = w->mark;
         (void)atomic_fetch_add(&pending->count, 1);
-        (void)atomic_fetch_add(&node->pending_bytes, size);
+        (void)atomic_fetch_add(&node->pending_bytes, node->pool->bins[bin].bytes);
     } else {
         free(w);
     }
@@ -140,10 +140,11 @@ static weir_status collect_queue(weir__host_pending *pending, struct queue *q)
         }
         q->first = w->next;
         q->last = q->first != NULL ? q->last : &q->first;
-        WEIR_ASSERT(atomic_load(&pending->count) != 0 && atomic_load(&q->node->pending_bytes) >= w->size);
+        const uint64_t size = q->node->pool->bins[w->bin].bytes;
+        WEIR_ASSERT(atomic_load(&pending->count) != 0 && atomic_load(&q->node->pending_bytes) >= size);
         (void)atomic_fetch_sub(&pending->count, 1);
-        (void)atomic_fetch_sub(&q->node->pending_bytes, w->size);
-        const bool taken = engine->release(q->node->engine, NULL, &w->block, 1);
+        (void)atomic_fetch_sub(&q->node->pending_bytes, size);
+        const bool taken = engine->release(q->node->engine, NULL, w->bin, &w->kept, 1);
         WEIR_ASSERT(taken); /* the block was checked when it was freed */
         (void)taken;
         free(w);

@@ -552,15 +552,6 @@ static bool take_back(weir__host_mark *mark)
     return atomic_compare_exchange_strong(mark, &live, WEIR__HOST_OUT);
 }
 
-/* Finds the mark (state byte) of a block that the engine has handed to the pool. */
-static weir__host_kept with_mark(const weir_host_pool *pool, void *block)
-{
-    const uint64_t address = (uint64_t)(uintptr_t)block;
-    const uintptr_t page = weir__host_page_at(&pool->registry, address);
-    const weir__host_run *run = weir__host_run_of(page);
-    return (weir__host_kept){block, weir__host_mark_at(pool, run, address, weir__host_tag_of(page) - 1)};
-}
-
 /* Takes a page run back from the caller. Returns false if the run is not live: another thread has freed it. */
 static inline bool claim(weir__host_run *run)
 {
@@ -593,31 +584,29 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
 {
     WEIR_ASSERT(number < node->pool->bin_count);
     const weir_host_engine_ops *engine = node->pool->config.engine;
-    void *blocks[BATCH];
-    weir__host_bin *bin = NULL;
-    size_t wanted = 1;
-    if (cache != NULL) {
-        bin = &cache->small[number];
-        (void)weir__host_cache_widen(cache, number);
-        wanted = bin->most / 2 < BATCH ? bin->most / 2 + 1 : BATCH;
+    weir__host_kept one;
+    if (cache == NULL) {
+        if (engine->alloc(node->engine, NULL, number, &one, 1) == 0) {
+            return WEIR_ERR_NO_MEMORY;
+        }
+        weir__host_count(node, true, node->pool->bins[number].bytes);
+        *ptr = hand_out(one);
+        return WEIR_OK;
     }
-    const size_t got = engine->alloc(node->engine, cache != NULL ? cache->engine_thread : NULL, number, blocks, wanted);
+    weir__host_bin *bin = &cache->small[number];
+    WEIR_ASSERT(count_of(&bin->count) == 0);
+    (void)weir__host_cache_widen(cache, number);
+    const size_t wanted = bin->most / 2 < BATCH ? bin->most / 2 + 1 : BATCH;
+    const size_t got = engine->alloc(node->engine, cache->engine_thread, number, bin->blocks, wanted);
     WEIR_ASSERT(got <= wanted);
     if (got == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
-    WEIR_ASSERT(got == 1 || (bin != NULL && count_of(&bin->count) == 0));
-    for (size_t i = 1; i < got; i++) {
-        bin->blocks[i - 1] = with_mark(node->pool, blocks[i]);
-    }
-    if (bin != NULL) {
-        set(&bin->count, (uint32_t)got - 1);
-        add(&bin->allocs, 1);
-        add(&bin->net, got);
-    } else {
-        weir__host_count(node, true, node->pool->bins[number].bytes);
-    }
-    *ptr = hand_out(with_mark(node->pool, blocks[0]));
+    set(&bin->count, (uint32_t)got - 1);
+    add(&bin->allocs, 1);
+    add(&bin->net, got);
+    *ptr = hand_out(bin->blocks[0]);
+    bin->blocks[0] = bin->blocks[got - 1];
     return WEIR_OK;
 }
 
@@ -892,8 +881,8 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
             return WEIR_OK;
         }
     }
-    void *const block = ptr;
-    if (!pool->config.engine->release(node->engine, cache != NULL ? cache->engine_thread : NULL, &block, 1)) {
+    const weir__host_kept kept = {ptr, mark};
+    if (!pool->config.engine->release(node->engine, cache != NULL ? cache->engine_thread : NULL, number, &kept, 1)) {
         return WEIR_ERR_INVALID;
     }
     count_small_free(node, cache, number);
@@ -1041,7 +1030,8 @@ static weir_status free_small_after(weir__host_run *run, void *ptr, void *native
     if (mark == NULL || !take_back(mark)) {
         return refuse_free("weir_host_free_after", ptr);
     }
-    const weir_status status = weir__host_pending_add(node, ptr, node->pool->bins[number].bytes, native);
+    const weir__host_kept kept = {ptr, mark};
+    const weir_status status = weir__host_pending_add(node, kept, number, native);
     if (status == WEIR_OK) {
         count_small_free(node, weir__host_cache_of(node), number);
     } else {

@@ -43,11 +43,7 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     /* The first blocks of the array are the oldest. */
     const uint32_t count = held - keep;
     const weir__host_node *node = node_of(cache);
-    void *blocks[WEIR__HOST_BIN_DEPTH];
-    for (uint32_t i = 0; i < count; i++) {
-        blocks[i] = bin->blocks[i].block;
-    }
-    const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, blocks, count);
+    const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, number, bin->blocks, count);
     WEIR_ASSERT(all); /* the blocks are valid: the pool checked each of them when it was freed */
     (void)all;
     for (uint32_t i = 0; i < keep; i++) {
