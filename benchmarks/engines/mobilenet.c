@@ -1,5 +1,5 @@
-/* benchmarks/engines/mobilenet.c: the network is written once, as calls that take their weights one after another.
- * Without a graph the same calls count the weights or make them.
+/* benchmarks/engines/mobilenet.c: one list of calls describes the network. Each call takes its weights from the next
+ * position. The same calls run three times: they count the weights, make them, and build the graph.
  */
 #include "mobilenet.h"
 

@@ -36,7 +36,7 @@ enum {
 
 /* Makes the encoder. Inputs: "ids" int64 [batch, sequence] below ONNX_BERT_WORDS, "mask" float [batch, sequence] of 0
  * and 1. Output: "hidden" float [batch, sequence, ONNX_BERT_HIDDEN]. Like the next two functions it returns false
- * without memory. */
+ * when out of memory. */
 bool onnx_bert(uint64_t seed, struct onnx_model *model);
 
 /* Makes the convolutional network. Input: "image" float [batch, 3, height, width], height and width multiples of 32.

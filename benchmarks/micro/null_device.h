@@ -17,7 +17,7 @@ struct null_device;
 /* Capacity of every null device: enough for every workload, even with one region per block. */
 #define NULL_DEVICE_CAPACITY_BYTES (UINT64_C(4) << 40)
 
-/* Creates a device, with virtual memory if requested. NULL without host memory. */
+/* Creates a device, with virtual memory if requested. NULL when out of host memory. */
 struct null_device *null_device_create(bool virtual_memory);
 /* Destroys the device. Its pools must have been destroyed. */
 void null_device_destroy(struct null_device *device);

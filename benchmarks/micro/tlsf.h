@@ -109,7 +109,7 @@ static inline void tlsf_record_return(struct tlsf *tlsf, uint32_t record)
 }
 
 /* Manages `bytes` from address 0 on, at most 2 TiB less a granule, with room for `ranges` live and free ranges. Returns
- * false without host memory. Records take memory when they are first used. */
+ * false when out of host memory. Records take memory when they are first used. */
 static inline bool tlsf_open(struct tlsf *tlsf, uint64_t bytes, uint32_t ranges)
 {
     (void)memset(tlsf, 0, sizeof(*tlsf));

@@ -268,7 +268,7 @@ static const struct plan *plan_of(const char *name)
     return NULL;
 }
 
-/* Computes peak_bytes, the highest sum of live bytes. Returns false without memory. */
+/* Computes peak_bytes, the highest sum of live bytes. Returns false when out of memory. */
 static bool find_peak(struct workload *workload)
 {
     uint32_t *sizes = calloc(workload->slots, sizeof(*sizes));

@@ -61,7 +61,7 @@ struct workload_user {
     void *ctx;
 };
 
-/* Makes a workload. Returns false for an unknown name, or without memory. Times are measured with seed 1. */
+/* Makes a workload. Returns false for an unknown name, or when out of memory. Times are measured with seed 1. */
 bool workload_make(const char *name, uint64_t seed, struct workload *workload);
 void workload_free(struct workload *workload);
 

@@ -53,7 +53,7 @@ static inline size_t weir__slab_begun(const weir__slab *slab, size_t number)
     return number + 1 == slab->chunk_count ? slab->begun : weir__slab_chunk_records(slab, number);
 }
 
-/* Adds a chunk. Returns false without host memory. */
+/* Adds a chunk. Returns false when out of host memory. */
 static inline bool weir__slab_grow(weir__slab *slab)
 {
     WEIR_ASSERT(slab->bytes != 0 && slab->bytes % slab->align == 0 && slab->link + sizeof(void *) <= slab->bytes);
@@ -70,7 +70,7 @@ static inline bool weir__slab_grow(weir__slab *slab)
     return true;
 }
 
-/* Returns a record that was never handed out, all zero; NULL without host memory. */
+/* Returns a record that was never handed out, all zero; NULL when out of host memory. */
 static inline void *weir__slab_begin(weir__slab *slab)
 {
     if (slab->chunk_count == 0 || slab->begun == weir__slab_chunk_records(slab, slab->chunk_count - 1)) {
@@ -81,8 +81,8 @@ static inline void *weir__slab_begin(weir__slab *slab)
     return memset(slab->chunk[slab->chunk_count - 1] + slab->begun++ * slab->bytes, 0, slab->bytes);
 }
 
-/* Returns a record, or NULL without host memory. A record that was used before has its old contents, except the link. A
- * new record is all zero. */
+/* Returns a record, or NULL when out of host memory. A record that was used before has its old contents, except the
+ * link. A new record is all zero. */
 static inline void *weir__slab_get(weir__slab *slab)
 {
     char *record = slab->unused;

@@ -30,7 +30,7 @@ static inline uint64_t column_signed(int64_t value)
 {
     return value < 0 ? -(uint64_t)value * 2 - 1 : (uint64_t)value * 2;
 }
-/* Ends the script element that column_begin began. Returns false without host memory. */
+/* Ends the script element that column_begin began. Returns false when out of host memory. */
 bool column_end(struct column *column);
 
 #endif

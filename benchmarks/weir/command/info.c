@@ -97,7 +97,7 @@ static void died(struct counting *counting, uint32_t index)
     counting->blocks--;
 }
 
-/* Collects the facts that `weir info` prints about a trace. Returns false without host memory. */
+/* Collects the facts that `weir info` prints about a trace. Returns false when out of host memory. */
 static bool gather_facts(const struct trace *trace, struct facts *facts)
 {
     struct counting counting = {

@@ -13,10 +13,10 @@ enum place {
 };
 
 /* Returns the absolute path of a folder, from malloc. The folder need not exist.
- * NULL without host memory or without /proc. */
+ * NULL when out of host memory or without /proc. */
 char *place_folder(enum place place);
 
-/* Returns "folder/name" from malloc; NULL without host memory. */
+/* Returns "folder/name" from malloc; NULL when out of host memory. */
 char *place_join(const char *folder, const char *name);
 
 /* Returns the absolute path of the file `name` in the folder `place`, from malloc. NULL if there is no readable file,

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Returns foreign text as JSON, cleaned by the rule of trace/clean_text.h. NULL only without host memory. */
+/* Returns foreign text as JSON, cleaned by the rule of trace/clean_text.h. NULL only when out of host memory. */
 json_t *json_text(const char *text);
 
 /* Like json_text for a text of several lines: each line is cleaned, and the newlines stay. */

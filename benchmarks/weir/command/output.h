@@ -45,7 +45,7 @@ static inline bool output_names_device(const struct trace *trace)
 const char *output_verdict(const struct comparison *comparison, const struct replay_result *result);
 
 /* Returns the report of an out-of-memory failure; its lines from the second on begin with two blanks. The text is from
- * malloc; NULL without host memory. */
+ * malloc; NULL when out of host memory. */
 char *output_oom(const struct replay_oom *oom);
 
 /* --- output of the recorded allocator's figures (output_recorded.c) --- */
@@ -66,7 +66,7 @@ void output_table(FILE *out, const struct comparison *comparison, bool colour);
 /* Prints the first line of --csv, and one line for each result. */
 void output_csv_head(FILE *out);
 void output_csv(FILE *out, const struct comparison *comparison);
-/* Returns the object of `weir replay --json`; NULL without host memory. */
+/* Returns the object of `weir replay --json`; NULL when out of host memory. */
 json_t *output_json(const struct comparison *comparison);
 
 struct report_context {

@@ -10,7 +10,7 @@
 
 /* Prints the table. Without `timing` the processor times are left out. */
 void output_host_table(FILE *out, const struct host_replay *replay, bool timing);
-/* Returns the value of "host" in `weir replay --json`; NULL without host memory. */
+/* Returns the value of "host" in `weir replay --json`; NULL when out of host memory. */
 json_t *output_host_json(const struct host_replay *replay, bool timing);
 
 #endif

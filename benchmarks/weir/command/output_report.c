@@ -101,7 +101,7 @@ static void free_rows(struct block_rows *rows)
     weir__number_map_fini(&rows->class_by_size);
 }
 
-/* Finds the class of a size, or makes one if the size is new. Returns false without host memory. */
+/* Finds the class of a size, or makes one if the size is new. Returns false when out of host memory. */
 static bool class_of(struct block_rows *rows, uint64_t size, uint32_t *sort)
 {
     uint64_t found = weir__number_map_get(&rows->class_by_size, size);
@@ -127,7 +127,7 @@ static bool add_row(struct block_rows *rows, const struct trace *trace, size_t i
     return class_of(rows, event->event.size, &row->sort);
 }
 
-/* Fills in the rows and the classes of a trace. Returns false without host memory. The caller frees them in either
+/* Fills in the rows and the classes of a trace. Returns false when out of host memory. The caller frees them in either
  * case. */
 static bool find_rows(struct block_rows *rows, const struct trace *trace)
 {
@@ -506,7 +506,7 @@ static int write_escaped(const char *text, size_t length, void *ctx)
     return ferror(out) ? -1 : 0;
 }
 
-/* Writes the columns of all traces. Returns false without host memory. */
+/* Writes the columns of all traces. Returns false when out of host memory. */
 static bool write_columns(FILE *out, const struct comparison *comparisons, size_t count)
 {
     struct columns columns = {.out = out};

@@ -264,7 +264,7 @@ static void restore_signals(const struct sigaction before[signals_met])
     }
 }
 
-/* Adds the library in front of an existing LD_PRELOAD. Returns false without host memory. */
+/* Adds the library in front of an existing LD_PRELOAD. Returns false when out of host memory. */
 static bool set_preload(const char *library)
 {
     const char *others = getenv("LD_PRELOAD");
@@ -481,7 +481,7 @@ static int say_no_library(void)
     return EXIT_USAGE;
 }
 
-/* Sets the environment of the program. Returns false without host memory. */
+/* Sets the environment of the program. Returns false when out of host memory. */
 static bool prepare(const char *library, struct collector *collector)
 {
     return set_preload(library) && setenv(CHANNEL_ENV, collector_channel_path(collector), 1) == 0;

@@ -185,7 +185,7 @@ static void begin_anew(struct target *target, const struct image *image, uint64_
 
 /* --- events --- */
 
-/* Returns the number of a stream or thread, counted from 0 in the order of first use; 0 without host memory. */
+/* Returns the number of a stream or thread, counted from 0 in the order of first use; 0 when out of host memory. */
 static uint32_t number_of(weir__number_map *numbers, uint64_t key)
 {
     uint64_t number = weir__number_map_get(numbers, key);

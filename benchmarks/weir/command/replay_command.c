@@ -35,7 +35,7 @@ struct trace_job {
     bool ended;
     bool failed;
     bool hazards;
-    char *error;                    /* message of a failed job; NULL without host memory */
+    char *error;                    /* message of a failed job; NULL when out of host memory */
     FILE *out;                      /* memory stream for all output but JSON; its buffer is `text` */
     char *text;                     /* tables to print, each after a newline */
     size_t size;                    /* length of `text` */
@@ -174,7 +174,7 @@ static void print_text(struct all *all, const struct trace_job *job)
     all->printed_text = true;
 }
 
-/* Moves the comparisons of one job into all->comparisons. Returns false without host memory. */
+/* Moves the comparisons of one job into all->comparisons. Returns false when out of host memory. */
 static bool keep_comparisons(struct all *all, struct trace_job *job)
 {
     bool done = true;
@@ -274,7 +274,7 @@ static int print_json(const struct all *all)
                       JSON_INDENT(2) | JSON_REAL_PRECISION(8));
 }
 
-/* Returns the command line as one string, for the report. NULL without host memory. */
+/* Returns the command line as one string, for the report. NULL when out of host memory. */
 static char *command_line(int argc, char **argv)
 {
     size_t length = sizeof("weir");

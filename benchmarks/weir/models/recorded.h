@@ -37,7 +37,7 @@ struct recorded_report {
 
 /* Compares the pytorch model with the recorded allocator. `pad_bytes` is 0, 32, another value below 512, or
  * RECORDED_PAD_BEST. With RECORDED_PAD_BEST a tie goes to trace->pad_bytes if it is known, else to 0. Returns
- * WEIR_ERR_INVALID for another padding, WEIR_ERR_NO_MEMORY without host memory, WEIR_ERR_INTERNAL if the model
+ * WEIR_ERR_INVALID for another padding, WEIR_ERR_NO_MEMORY when out of host memory, WEIR_ERR_INTERNAL if the model
  * contradicts itself. A call that fails leaves *report unchanged. */
 weir_status recorded_check(const struct trace *trace, int pad_bytes, struct recorded_report *report);
 

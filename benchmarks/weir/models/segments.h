@@ -78,7 +78,7 @@ void segments_lane_stats(const void *state, weir_lane lane, weir_lane_stats *sta
 /* Adds a region, described by `given`, as one free block. Returns WEIR_ERR_NO_MEMORY if host memory runs out. */
 weir_status segments_add(struct segments *model, const struct segment *given, weir_tick tick, void **region);
 /* Makes sure that `count` block records are unused, so that taking them cannot fail. `count` is far below the number of
- * records in a chunk. Returns false without host memory. */
+ * records in a chunk. Returns false when out of host memory. */
 bool segments_reserve(struct segments *model, size_t count);
 /* Returns the smallest free block of at least `size` bytes, among equal sizes the lowest address; NULL if none. */
 struct segment_block *segments_find(const struct segments *model, weir_lane lane, unsigned kind, uint64_t size);

@@ -21,7 +21,7 @@ enum { jobs_most_threads = 256 };
 struct crew;
 
 /* Creates a crew of `threads` threads, of which one is the caller of jobs_run; 0: one for each processor that the
- * process may use. If a thread cannot be created, the crew is smaller. NULL without host memory. */
+ * process may use. If a thread cannot be created, the crew is smaller. NULL when out of host memory. */
 struct crew *crew_create(size_t threads);
 /* Ends the threads of the crew. No jobs_run may be in progress. NULL is allowed. */
 void crew_destroy(struct crew *crew);

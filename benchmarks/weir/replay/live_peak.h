@@ -18,7 +18,7 @@ enum live_rule {
 };
 
 /* Computes the peak of live bytes. A request of 0 bytes counts as 1, as the replays ask for it. Sums that do not fit
- * are UINT64_MAX. Returns false without host memory. */
+ * are UINT64_MAX. Returns false when out of host memory. */
 bool live_peak(const struct trace *trace, enum live_rule rule, uint64_t *peak);
 
 #endif

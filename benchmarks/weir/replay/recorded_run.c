@@ -371,7 +371,7 @@ static int by_address(const void *left, const void *right)
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Copies the live blocks, in address order. Returns NULL without host memory. */
+/* Copies the live blocks, in address order. Returns NULL when out of host memory. */
 static struct block *live_blocks(const struct walk *walk, size_t *count)
 {
     struct block *live = calloc((size_t)walk->trace->block_count + 1, sizeof(*live));
@@ -431,7 +431,7 @@ static void look_at_pieces(const struct walk *walk, const struct block *live, si
 }
 
 /* Measures the free memory at the present event of the walk, in total and for requests of `stream`. Returns false
- * without host memory. */
+ * when out of host memory. */
 static bool survey_walk(const struct walk *walk, uint32_t stream, struct survey *survey)
 {
     size_t count;

@@ -19,8 +19,8 @@
 bool recorded_run_known(const struct trace *trace);
 
 /* Fills in the result of the recorded allocator. The trace must be of one device, and recorded_run_known must be true.
- * With `history` the result has the data that the report draws. Returns false without host memory. The caller frees the
- * result with replay_result_free in either case. */
+ * With `history` the result has the data that the report draws. Returns false when out of host memory. The caller frees
+ * the result with replay_result_free in either case. */
 bool recorded_run(const struct trace *trace, bool history, struct replay_result *result);
 
 /* True if recorded_run made the result. */

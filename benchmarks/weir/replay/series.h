@@ -14,7 +14,7 @@ struct series {
     size_t stride; /* events per point */
 };
 
-/* Returns false without host memory. */
+/* Returns false when out of host memory. */
 static inline bool series_init(struct series *series, uint64_t events)
 {
     series->points = calloc(SERIES_POINTS + 2, sizeof(*series->points));

@@ -16,7 +16,7 @@ bool strategy_object_is(const char *name, size_t length);
  * object, exports no strategy or one that was built for another version of weir, or if its table is incomplete. The
  * caller frees the strategy with strategy_object_free; the object itself stays loaded. Not thread-safe. */
 struct replay_strategy *strategy_object_load(const char *name, size_t length, char *error, size_t error_size);
-/* Renames the strategy for tables of results. Returns false without host memory. */
+/* Renames the strategy for tables of results. Returns false when out of host memory. */
 bool strategy_object_rename(struct replay_strategy *strategy, const char *name, size_t length);
 void strategy_object_free(struct replay_strategy *strategy);
 

@@ -101,7 +101,7 @@ static int by_text(const void *left, const void *right)
     return order != 0 ? order : a->tag < b->tag ? -1 : a->tag > b->tag;
 }
 
-/* Finds for each tag the first tag with the same text. Returns false without host memory. */
+/* Finds for each tag the first tag with the same text. Returns false when out of host memory. */
 static bool find_groups(const struct trace *trace, uint32_t *group)
 {
     struct named *named = calloc((size_t)trace->tag_count + 1, sizeof(*named));

@@ -32,7 +32,7 @@ static inline uint32_t replay_tag_of_event(const weir_trace_event *event)
     return prior ? REPLAY_TAG_PRIOR : event->tag;
 }
 
-/* Returns false without host memory. */
+/* Returns false when out of host memory. */
 bool replay_tags_init(struct replay_tags *tags, const struct trace *trace);
 /* Creates the tags in the pool. */
 weir_status replay_tags_name(struct replay_tags *tags, const struct trace *trace, weir_pool *pool);

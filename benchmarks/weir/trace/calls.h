@@ -22,7 +22,7 @@ struct name_list {
 };
 
 /* Sets *number to the number of the text, which is added if it is new. *fresh, if `fresh` is not NULL, becomes true for
- * a new text. Returns false without memory. */
+ * a new text. Returns false when out of memory. */
 bool name_number(struct name_list *list, const char *text, size_t length, uint32_t *number, bool *fresh);
 void name_list_free(struct name_list *list);
 

@@ -15,7 +15,7 @@
  * complete clean text. */
 size_t clean_text(char *out, size_t size, const char *text, size_t length);
 
-/* Returns the clean text in memory from malloc; NULL without host memory. */
+/* Returns the clean text in memory from malloc; NULL when out of host memory. */
 char *clean_copy(const char *text, size_t length);
 
 /* Prints the clean text to a stream. */

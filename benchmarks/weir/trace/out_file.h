@@ -32,8 +32,8 @@ int out_file_take(struct out_file *file);
 /* Returns the path of the file that holds the bytes now. Valid until *file is finished, dropped or left. */
 const char *out_file_path(const struct out_file *file);
 
-/* Changes the path of the finished file to `path`. On failure returns false with errno and keeps the old path; EEXIST:
- * the file at the old or the new path is written directly. */
+/* Changes the path that the file gets when it is finished. On failure returns false with errno and keeps the old path;
+ * EEXIST: there is no temporary file to rename, because the file at the old or the new path is written directly. */
 bool out_file_aim(struct out_file *file, const char *path);
 
 /* Renames the temporary file to its target path and releases *file. On failure returns false with errno; the caller

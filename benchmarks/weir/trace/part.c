@@ -190,7 +190,7 @@ static bool move_memory(struct selection *selection, size_t index)
 }
 
 /* Plays the events before the window. Blocks that are older than the trace (`p` lines) are live from the beginning,
- * wherever their lines stand. Returns false without host memory. */
+ * wherever their lines stand. Returns false when out of host memory. */
 static bool find_state(struct selection *selection)
 {
     const struct trace *from = selection->from;

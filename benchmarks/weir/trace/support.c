@@ -127,7 +127,7 @@ static size_t chunk_size(const struct arena *arena, size_t need)
     return size < need ? need : size;
 }
 
-/* Adds a chunk of `bytes` to the list. Returns NULL without memory or at the limit. */
+/* Adds a chunk of `bytes` to the list. Returns NULL when out of memory or at the limit. */
 static struct arena_chunk *add_chunk(struct arena *arena, size_t bytes)
 {
     if (arena->limit != 0 && (arena->total >= arena->limit || bytes > arena->limit - arena->total)) {

@@ -35,7 +35,7 @@ struct torch_tags {
 };
 
 /* Sets *tag to the tag of an event or a block of a snapshot, WEIR_TRACE_NONE if it has neither frames nor labels.
- * Returns false, with the error filled in, without memory or at the end of the walk. */
+ * Returns false, with the error filled in, when out of memory or at the end of the walk. */
 bool torch_tags_find(struct torch_tags *tags, const struct pickle_value *event, uint32_t *tag);
 
 /* Frees the tables. The tags and stacks stay in the trace. */

@@ -62,14 +62,14 @@ struct arena {
     bool refused;   /* an allocation failed because of the limit */
 };
 
-/* Returns memory that is 8-byte aligned and not zeroed; NULL without host memory or at the limit. */
+/* Returns memory that is 8-byte aligned and not zeroed; NULL when out of host memory or at the limit. */
 void *arena_alloc(struct arena *arena, size_t size);
 
 /* Returns the length of a text without its trailing blanks, which a line of `.wtr` does not keep. */
 size_t trimmed_length(const char *text, size_t length);
 
 /* Returns a clean copy (clean_text.h) of a text without its trailing blanks: one line of UTF-8, safe to print,
- * terminated by a NUL. NULL without memory. */
+ * terminated by a NUL. NULL when out of memory. */
 char *arena_text(struct arena *arena, const char *text, size_t length);
 
 void arena_free(struct arena *arena);
@@ -86,7 +86,7 @@ struct id_map {
 };
 
 bool id_map_get(const struct id_map *map, uint64_t key, uint32_t *value);
-bool id_map_put(struct id_map *map, uint64_t key, uint32_t value); /* value < UINT32_MAX; false without memory */
+bool id_map_put(struct id_map *map, uint64_t key, uint32_t value); /* value < UINT32_MAX; false: out of memory */
 void id_map_remove(struct id_map *map, uint64_t key);
 void id_map_free(struct id_map *map);
 
@@ -147,12 +147,12 @@ bool builder_note_count(struct trace_builder *builder, uint64_t count, const cha
 bool builder_source(struct trace_builder *builder, const char *text, size_t length);
 bool builder_recorded_note(struct trace_builder *builder, const char *text, size_t length);
 
-/* Returns the entry of device `number` < TRACE_MAX_DEVICES and creates it if it is new; NULL without memory. */
+/* Returns the entry of device `number` < TRACE_MAX_DEVICES and creates it if it is new; NULL when out of memory. */
 struct trace_device *builder_device(struct trace_builder *builder, uint32_t number);
 char *builder_text(struct trace_builder *builder, const char *text, size_t length);
 
-/* Returns a copy of `size` bytes that lives as long as the trace; NULL without memory. `bytes` may be NULL if `size`
- * is 0. */
+/* Returns a copy of `size` bytes that lives as long as the trace; NULL when out of memory. `bytes` may be NULL if
+ * `size` is 0. */
 void *builder_bytes(struct trace_builder *builder, const void *bytes, size_t size);
 
 bool builder_no_memory(struct trace_builder *builder);
@@ -172,7 +172,7 @@ static inline bool trace_takes_memory(weir_trace_kind kind)
 }
 
 /* Fills in trace->pad_bytes from adjacent blocks: if a block begins where the request of another block, rounded up to
- * 512 bytes, ends, the allocator did not add 32 bytes. Returns false without memory. */
+ * 512 bytes, ends, the allocator did not add 32 bytes. Returns false when out of memory. */
 bool trace_infer_pad(struct trace *trace);
 
 /* --- the parts --- */

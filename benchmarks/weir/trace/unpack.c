@@ -27,7 +27,7 @@ struct buffer {
     uint64_t limit;
 };
 
-/* Grows the buffer by half, or at least by one byte. Returns false at the limit or without memory. */
+/* Grows the buffer by half, or at least by one byte. Returns false at the limit or when out of memory. */
 static bool grow_buffer(struct buffer *buffer)
 {
     size_t larger = buffer->capacity + buffer->capacity / 2 + 4096;

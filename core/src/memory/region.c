@@ -153,7 +153,7 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
 }
 
 /* Allocates the entry of a region before the device is asked, so that every region from the device has an entry.
- * Returns NULL without host memory. Pool lock held. */
+ * Returns NULL when out of host memory. Pool lock held. */
 static struct pool_region *prepare_region(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));

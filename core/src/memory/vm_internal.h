@@ -159,7 +159,7 @@ weir_status weir__vm_return_memory(weir_pool *pool, struct vm_move *move);
 /* --- vm_move.c: pool lock held; called by the thread that grows --- */
 
 /* Makes room in the arrays for a move that fills `holes` granules and unmaps `victims` granules, including room for the
- * handles that become spare if the move fails. Returns false without host memory. */
+ * handles that become spare if the move fails. Returns false when out of host memory. */
 bool weir__vm_prepare(struct pool_vm *vm, uint64_t holes, uint64_t victims);
 /* Takes the window's holes (addresses without memory) from the strategy and chooses the handles that fill each hole. */
 weir_status weir__vm_claim_holes(weir_pool *pool, const struct vm_window *window, weir_lane lane);
@@ -194,7 +194,7 @@ struct vm_plan {
 
 /* Returns the fewest granules that get one common handle; fewer granules get a handle each. */
 uint64_t weir__vm_least_of_handle(const weir_pool *pool);
-/* Finds the best window (place for the request) by the measure `kind`. Sets request->broken without host memory. */
+/* Finds the best window (place for the request) by the measure `kind`. Sets request->broken when out of host memory. */
 weir_status weir__vm_find_best(struct request *request, enum window_kind kind, struct vm_window *window);
 /* Finds granules on which the host has seen all work complete; see weir__vm_find_idle. */
 weir_status weir__vm_find_victims(weir_pool *pool, const struct vm_window *window, uint64_t wanted, uint64_t *granules);

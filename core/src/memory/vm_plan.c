@@ -116,7 +116,7 @@ static struct vm_room room_for(const struct request *request, uint64_t live)
 }
 
 /* Decides where the granules for the window come from: spare handles first, then new memory up to room->cheap, then
- * idle granules, then more new memory. Returns false without host memory. Pool lock held. */
+ * idle granules, then more new memory. Returns false when out of host memory. Pool lock held. */
 static bool weigh(struct request *request, const struct vm_room *room, struct vm_plan *plan)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));

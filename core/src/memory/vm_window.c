@@ -160,8 +160,8 @@ static bool is_better(const struct window_search *search, const struct vm_window
     return window->offset < best->offset;
 }
 
-/* Compares the request at `address` with the best window so far. The address lies in piece `at` or below. Returns false
- * if the request would have only a part of a large handle. */
+/* Compares the window of a block at `address` with the best window so far. The address lies in piece `at` or below.
+ * Returns false without a comparison if the block would contain only a part of a large handle. */
 static bool consider_at(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     WEIR_ASSERT(at < search->pieces);

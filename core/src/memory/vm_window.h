@@ -80,7 +80,7 @@ struct vm_scratch {
     size_t run_capacity;
 };
 
-/* Enlarges the array to at least `wanted` elements. Returns false without host memory. */
+/* Enlarges the array to at least `wanted` elements. Returns false when out of host memory. */
 bool weir__vm_reserve(void **array, size_t wanted, size_t *capacity, size_t element);
 void weir__vm_scratch_fini(struct vm_scratch *scratch);
 
@@ -101,14 +101,14 @@ struct vm_wish {
 };
 
 /* Finds the best window (place for a request) by the measure wish->kind. Returns WEIR_ERR_LIMIT if there is none,
- * WEIR_ERR_NO_MEMORY without host memory. */
+ * WEIR_ERR_NO_MEMORY when out of host memory. */
 weir_status weir__vm_find_window(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_wish *wish,
                                  struct vm_window *window);
 
 /* Finds granules that consist of usable memory only and lie outside `window` (if NULL, anywhere). scratch->runs
  * receives all of them, or at least `wanted`. If no handle has several granules, the walk begins beside holes and ends
  * once it has found `wanted`: the cheapest runs lie beside holes, and after them come the smallest ranges, which
- * walk_free visits first. Returns WEIR_ERR_NO_MEMORY without host memory. */
+ * walk_free visits first. Returns WEIR_ERR_NO_MEMORY when out of host memory. */
 weir_status weir__vm_find_idle(struct vm_scratch *scratch, const struct vm_view *view, const struct vm_window *window,
                                uint64_t wanted, uint64_t *granules);
 /* Removes the run of granules that is cheapest to move from scratch->runs, which must not be empty. The result is valid

@@ -17,7 +17,7 @@
 
 /* --- the pool's events --- */
 
-/* Makes room in kept.events for one event more. Returns false without host memory. Pool lock held. */
+/* Makes room in kept.events for one event more. Returns false when out of host memory. Pool lock held. */
 static bool reserve_event(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));

@@ -135,7 +135,7 @@ static inline void block_set_next(weir_block *block, weir_block *next)
     block->record.as.pool.link = next;
 }
 
-/* Gives the block an empty list of uses, unless it has a list already. Returns NULL without host memory. Pool lock
+/* Gives the block an empty list of uses, unless it has a list already. Returns NULL when out of host memory. Pool lock
  * held. */
 struct block_uses *weir__block_add_uses(weir_block *block);
 /* Frees the block's list of uses. Pool lock held. */

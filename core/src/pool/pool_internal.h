@@ -551,8 +551,8 @@ weir_status weir__refuse_stream(const char *function, const weir_pool *pool, con
 /* Sets the size of the largest request that the stream's front cache serves. The stream's tag is already set. Stream
  * lock held, unless no other thread knows the stream yet. */
 void weir__stream_set_front(weir_stream *stream, uint64_t block_bytes);
-/* Raises the stream's clock[lane] to `tick` unless it is higher. Returns false without host memory; then memory may be
- * reused later than necessary, but never too early. Pool lock held. */
+/* Raises the stream's clock[lane] to `tick` unless it is higher. Returns false when out of host memory; then memory may
+ * be reused later than necessary, but never too early. Pool lock held. */
 bool weir__clock_raise_locked(weir_stream *stream, weir_lane lane, weir_tick tick);
 
 /* Returns the first stream number at or above `lane` that is in the set, or 0 if there is none. */
@@ -780,7 +780,7 @@ struct snapshot {
 };
 
 /* Copies all address ranges of the pool. `stuck` of each piece names the stream that keeps `stream` from using the
- * piece. Returns false without host memory. No lock held. */
+ * piece. Returns false when out of host memory. No lock held. */
 bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot);
 /* Virtual memory: returns the bytes of the granules in which all ranges are free, on any streams. */
 uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule);

@@ -40,8 +40,8 @@ static void *extended(void *array, size_t size, size_t old, size_t count)
     return larger;
 }
 
-/* Doubles the room in the arrays indexed by lane (stream number). Returns false without host memory; each array then
- * still has the room that it needs now. */
+/* Doubles the room in the arrays indexed by lane (stream number). Returns false when out of host memory; each array
+ * then still has the room that it needs now. */
 static bool extend_lanes(weir_pool *pool)
 {
     WEIR_ASSERT(pool_is_locked(pool));
@@ -142,7 +142,7 @@ static bool move_in(weir_pool *pool, weir_stream *place, void *native)
 }
 
 /* Returns the record of a native stream that was unknown a moment ago: makes it, unless another thread has done so
- * meanwhile. Returns NULL without host memory. */
+ * meanwhile. Returns NULL when out of host memory. */
 static weir_stream *meet(weir_pool *pool, void *native)
 {
     WEIR_ASSERT(outside_pool_lock(pool));

@@ -120,7 +120,7 @@ static void make_room(weir_recorder *recorder)
     (void)sched_yield();
 }
 
-/* Returns false without memory. */
+/* Returns false when out of memory. */
 static bool add_prior(weir_recorder *recorder, const weir__prior *prior)
 {
     WEIR_ASSERT(recorder->prior_count <= recorder->prior_room);

@@ -41,7 +41,7 @@ struct weir_recorder {
 /* --- record.c --- */
 
 /* Creates a recorder of `pool`; NULL if a caller notes the events. The pool does not know the recorder yet. Returns
- * NULL without memory. */
+ * NULL when out of memory. */
 weir_recorder *weir__recorder_new(weir_pool *pool, const weir_recorder_config *config);
 /* Attaches the recorder to its pool. The pool lists its live blocks during this call. `function` is named in error
  * messages. */

@@ -84,8 +84,8 @@ static weir__ring *ring_new(const weir__rings *rings)
     return ring;
 }
 
-/* Creates a ring for the calling thread. Returns NULL without memory, or if the end of the thread cannot be observed:
- * then the ring could never be released. */
+/* Creates a ring for the calling thread. Returns NULL when out of memory, or if the end of the thread cannot be
+ * observed: then the ring could never be released. */
 static weir__ring *ring_for_new_thread(weir__rings *rings)
 {
     if (!thread_end_known || pthread_setspecific(thread_end_key, rings) != 0) {

@@ -79,7 +79,7 @@ static void add_event(weir__record_text *text, const weir_trace_event *event)
 
 /* --- numbers of the recording threads become numbers of the trace --- */
 
-/* Numbers keys in the order of first appearance, from 0. Returns false without memory. */
+/* Numbers keys in the order of first appearance, from 0. Returns false when out of memory. */
 static bool renumber(weir__number_map *numbers, uint64_t key, uint64_t *number)
 {
     uint64_t found = weir__number_map_get(numbers, key);

@@ -354,7 +354,7 @@ static void report_oom(const weir_trace_replay_config *config, const struct repl
         (void)weir_oom_explain(&oom->record, text, length + 1);
         text[length - 1] = '\0'; /* replaces the last newline */
     }
-    /* Without a pool's report, or without host memory, only the reason is passed on. */
+    /* Without a pool's report, or when out of host memory, only the reason is passed on. */
     config->report(config->report_ctx, text != NULL ? text : oom->why);
     free(text);
 }

@@ -307,7 +307,8 @@ static void end_stream(weir_pool *pool, void *native)
     if (status == WEIR_OK) {
         status = weir_stream_ended(pool, stream);
     }
-    /* ignored: the lookup fails only for a stream that is new to the pool, without host memory for its record */
+    /* ignored: the lookup fails only for a stream that is new to the pool, when there is no host memory for its record
+     * */
     (void)status;
 }
 

@@ -80,7 +80,8 @@ weir_status weir__acl_registered(void *native, aclrtAllocator *owner);
 weir_acl_attachment *weir__acl_first_locked(void);
 bool weir__acl_is_attachment_locked(const weir_acl_attachment *self);
 weir_status weir__acl_no_attachment(const char *function, const void *handle);
-/* Makes an attachment in state ATTACHED, marked busy. Returns NULL without host memory. The caller holds the pool. */
+/* Makes an attachment in state ATTACHED, marked busy. Returns NULL when out of host memory. The caller holds the pool.
+ * */
 weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
                                             const weir__acl_role *role);
 /* Moves an attachment to the list of detached ones, for reuse. The caller releases the pool. */

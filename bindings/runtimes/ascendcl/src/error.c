@@ -262,7 +262,7 @@ void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
         return;
     }
     struct rtExceptionInfo *info = calloc(1, sizeof(*info));
-    if (info == NULL) { /* without memory the callback misses the failure; the next synchronisation returns it */
+    if (info == NULL) { /* when out of memory, the callback misses the failure; the next synchronisation returns it */
         return;
     }
     info->task = task != NULL ? task->number : NO_EXCEPTION;

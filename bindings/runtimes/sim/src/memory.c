@@ -314,7 +314,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
     weir__sim_backing_discard(&memory->backing, offset, size);
     weir__sim_ranges placed = {.root = NULL};
     struct extent *e = extent_add(memory, &placed, offset, offset + size);
-    if (e != NULL) { /* without host memory these offsets stay unused; enough other offsets are left */
+    if (e != NULL) { /* when out of host memory, these offsets stay unused; enough other offsets are left */
         extent_free(memory, &placed, &memory->free_offsets, e);
     }
 }

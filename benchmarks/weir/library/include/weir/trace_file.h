@@ -57,7 +57,7 @@ WEIR_API weir_status weir_trace_read_memory(const char *name, const void *bytes,
 /* Makes a trace of the events of one device, which a replay needs if the trace uses several. Streams and blocks get new
  * numbers without gaps. Events that concern all devices are kept, events that cross devices are left out. On success
  * the caller owns *one, which does not refer to `trace`. Returns WEIR_ERR_INVALID if the trace does not use the device,
- * WEIR_ERR_NO_MEMORY without host memory. */
+ * WEIR_ERR_NO_MEMORY when out of host memory. */
 WEIR_API weir_status weir_trace_of_device(const weir_trace *trace, uint32_t device, weir_trace **one);
 
 /* Frees a trace and everything that belongs to it. NULL is allowed. */
@@ -140,11 +140,11 @@ WEIR_API weir_status weir_trace_get_event(const weir_trace *trace, uint64_t inde
 
 /* Writes the trace as `.wtr` text to the file `path`, compressed if the name ends in .xz or .gz; "-" is standard
  * output. The text goes to a temporary file beside `path`, which then gets the name: a failure leaves the old file.
- * Returns WEIR_ERR_DEVICE if the system could not write, WEIR_ERR_NO_MEMORY without host memory. */
+ * Returns WEIR_ERR_DEVICE if the system could not write, WEIR_ERR_NO_MEMORY when out of host memory. */
 WEIR_API weir_status weir_trace_write(const weir_trace *trace, const char *path);
 
 /* Passes the trace as `.wtr` text to the sink, in one call. Returns WEIR_ERR_DEVICE if the sink refused the text,
- * WEIR_ERR_NO_MEMORY without host memory. */
+ * WEIR_ERR_NO_MEMORY when out of host memory. */
 WEIR_API weir_status weir_trace_write_to(const weir_trace *trace, weir_record_sink sink, void *ctx);
 
 /* --- replay --- */

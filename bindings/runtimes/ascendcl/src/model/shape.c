@@ -599,7 +599,7 @@ static weir_status layer_shapes(const struct place *p)
     default:
         break;
     }
-    s = in(p, 0); /* the output of every other layer has the shape of the input */
+    s = in(p, 0); /* all remaining kinds of layers: each output has the shape of the input */
     for (uint32_t i = 0; i < p->layer->top_count; i++) {
         weir_status status = give_shape(p, i, s);
         if (status != WEIR_OK) {
