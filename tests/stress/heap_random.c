@@ -6,7 +6,7 @@
  * with the table, except for rounding. Nothing is live at the end. First one thread runs, then several threads that
  * free each other's blocks.
  *
- * Seeds: rig/seeds.h, one in 600 beyond 10 (beyond 2 under a thread sanitizer).
+ * Seeds: rig/seeds.h, one in 600 beyond 10 (beyond 4 in a checked build, 2 under a thread sanitizer).
  */
 #include "../contract/heap_source.h"
 #include "../rig/seeds.h"
@@ -19,6 +19,8 @@
 
 #if defined(__SANITIZE_THREAD__)
 enum { USUAL_SEEDS = 2 };
+#elif WEIR_CHECKS > 1
+enum { USUAL_SEEDS = 4 };
 #else
 enum { USUAL_SEEDS = 10 };
 #endif
