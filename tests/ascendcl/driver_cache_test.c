@@ -13,6 +13,20 @@ static void *take_huge(size_t bytes)
     return take(bytes, ACL_MEM_MALLOC_HUGE_ONLY);
 }
 
+static void take_all(void **pieces, size_t count, size_t bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        pieces[i] = take_huge(bytes);
+    }
+}
+
+static void free_all(void *const *pieces, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        acl_ok(aclrtFree(pieces[i]));
+    }
+}
+
 EACH_TEST(use_device, reset_device)
 
 /* A program that compares the free memory at its end with that of its beginning is wrong on a device. */
@@ -23,7 +37,7 @@ TEST(freed_memory_stays_with_the_process)
     assert_int_equal(left(), before - 36 * MIB);
     acl_ok(aclrtFree(memory));
     assert_int_equal(left(), before - 36 * MIB);
-    memory = take_huge(20 * MIB); /* a part of what the driver kept */
+    memory = take_huge(20 * MIB); /* a part of the kept memory */
     void *more = take_huge(16 * MIB);
     assert_int_equal(left(), before - 36 * MIB);
     acl_ok(aclrtFree(memory));
@@ -60,9 +74,7 @@ TEST(small_pieces_share_a_mapping)
     assert_int_equal(left(), before - 4 * MIB);
     acl_ok(aclrtFree(whole));
     acl_ok(aclrtFree(next));
-    for (size_t i = 0; i < 512; i++) {
-        acl_ok(aclrtFree(pieces[i]));
-    }
+    free_all(pieces, 512);
     assert_int_equal(left(), before - 4 * MIB);
 }
 
@@ -71,12 +83,8 @@ TEST(much_idle_memory_goes_back)
 {
     void *pieces[36];
     const size_t before = left();
-    for (size_t i = 0; i < 36; i++) {
-        pieces[i] = take_huge(2 * MIB);
-    }
-    for (size_t i = 0; i < 35; i++) {
-        acl_ok(aclrtFree(pieces[i]));
-    }
+    take_all(pieces, 36, 2 * MIB);
+    free_all(pieces, 35);
     assert_int_equal(left(), before - 72 * MIB);
     acl_ok(aclrtFree(pieces[35]));
     assert_int_equal(left(), before - 38 * MIB);
@@ -87,21 +95,15 @@ TEST(a_heap_in_use_keeps_more)
 {
     void *pieces[64];
     const size_t before = left();
-    for (size_t i = 0; i < 64; i++) {
-        pieces[i] = take_huge(8 * MIB);
-    }
-    for (size_t i = 0; i < 32; i++) {
-        acl_ok(aclrtFree(pieces[i]));
-    }
+    take_all(pieces, 64, 8 * MIB);
+    free_all(pieces, 32);
     assert_int_equal(left(), before - 512 * MIB);
-    for (size_t i = 32; i < 64; i++) {
-        acl_ok(aclrtFree(pieces[i]));
-    }
+    free_all(pieces + 32, 32);
     assert_true(before - left() < 72 * MIB);
 }
 
-/* The driver does not give back what it keeps for a request that the device has no memory for, nor does a mapping get
- * it. */
+/* The driver does not give kept memory back for a request that the device has no memory for. A mapping does not get it
+ * either. */
 TEST(kept_memory_is_not_for_other_requests)
 {
     void *memory = NULL;
@@ -133,7 +135,7 @@ TEST(a_second_heap_ends_idle_ones)
     assert_int_equal(left(), before);
 }
 
-/* What shares a mapping with memory in use outlives the reset. */
+/* Kept memory that shares a mapping with memory in use is not returned by the reset. */
 TEST(a_reset_returns_whole_mappings)
 {
     const size_t before = left();

@@ -938,8 +938,8 @@ TEST(test_shrink_without_room)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* More than any machine has. The pool first allocates the records of the granules, all of which a thread sanitizer visits
- * when they are freed: fewer of them for it. */
+/* More memory than any machine has. The pool first allocates records of all granules, and the thread sanitizer visits
+ * each when they are freed, so its size is smaller. */
 #if defined(__SANITIZE_THREAD__)
 #define TOO_MUCH ((size_t)1 << 41)
 #else

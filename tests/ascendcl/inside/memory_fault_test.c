@@ -14,8 +14,8 @@
 
 static uint64_t errors;
 
-/* Bytes of the device that the program does not hold: free ones, and those that the driver keeps. */
-static uint64_t owned(void)
+/* Bytes of the device that the program does not hold: free memory, and memory that the driver keeps. */
+static uint64_t not_allocated(void)
 {
     return left() + acl__rt.devices[0].kept_huge_bytes + acl__rt.devices[0].kept_normal_bytes;
 }
@@ -203,7 +203,7 @@ static void host_clean(void)
 
 static void *pieces[6];
 
-/* Memory that is new to the driver, parts of what it keeps, and a size that it does not keep. */
+/* Memory that is new to the driver, parts of memory that it keeps, and a size that it does not keep. */
 static void malloc_go(void)
 {
     static const struct {
@@ -246,7 +246,7 @@ static uint64_t errors_alone(const struct trial *t)
 
 static void fail_device(const struct trial *t, weir_status status)
 {
-    const size_t before = owned();
+    const size_t before = not_allocated();
     const uint64_t anyway = errors_alone(t);
     uint64_t failed = 0, calls = 0, nth = 0;
     do {
@@ -264,7 +264,7 @@ static void fail_device(const struct trial *t, weir_status status)
         assert_int_equal(weir_sim_get_stats(acl__rt.sim, &stop), WEIR_OK);
         weir_sim_fault_clear(acl__rt.sim);
         t->clean();
-        assert_int_equal(owned(), before);
+        assert_int_equal(not_allocated(), before);
         assert_int_equal(errors_alone(t), anyway);
         calls = 0;
         for (int i = 0; i < WEIR_CALL_COUNT; i++) {
@@ -283,7 +283,7 @@ TEST(host_memory_runs_out)
         return;
     }
     for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
-        const size_t before = owned();
+        const size_t before = not_allocated();
         uint64_t nth = 0;
         for (host_struck = true; host_struck;) {
             nth++;
@@ -294,7 +294,7 @@ TEST(host_memory_runs_out)
             trials[i].go();
             counting = false;
             trials[i].clean();
-            assert_int_equal(owned(), before);
+            assert_int_equal(not_allocated(), before);
         }
         print_message("%d requests for host memory, each failed once\n", (int)nth - 1);
         assert_true(nth > 1);
@@ -317,7 +317,7 @@ TEST(the_device_fails_again_and_again)
                                              WEIR_CALL_EVENT_SYNC, WEIR_CALL_EVENT_RECORD};
     for (size_t i = 0; i < 2; i++) {
         for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
-            const size_t before = owned();
+            const size_t before = not_allocated();
             for (uint64_t nth = 1; nth < 8; nth++) {
                 weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
                 fault.call = calls[c];
@@ -328,7 +328,7 @@ TEST(the_device_fails_again_and_again)
                 trials[i].go();
                 weir_sim_fault_clear(acl__rt.sim);
                 trials[i].clean();
-                assert_int_equal(owned(), before);
+                assert_int_equal(not_allocated(), before);
             }
         }
     }

@@ -35,8 +35,8 @@
 
 enum {
     LARGE = 512 << 20,                 /* requests above it have no heap */
-    HUGE_LIMIT = 36 << 20,             /* the largest request in huge pages whose memory is kept */
-    NORMAL_LIMIT = 18 << 20,           /* the same in normal pages */
+    HUGE_LIMIT = 36 << 20,             /* memory of larger requests for huge pages is not kept */
+    NORMAL_LIMIT = 18 << 20,           /* memory of larger requests for normal pages is not kept */
     SPARE = 128 << 20,                 /* a heap keeps at most this much above its threshold */
     SECOND_NS = 1000 * 1000 * 1000,    /* the driver reads a clock of seconds */
     LISTS = ACL__DEVICES * ACL__KINDS, /* one list of heaps for each device and kind of pages */
@@ -106,8 +106,8 @@ static struct acl__driver_piece *of_size_node(weir__tree_node *node)
 
 /* --- pieces --- */
 
-/* Makes an IDLE or KEPT piece known by its size. */
-static void file(struct acl__driver_piece *p, piece_state state)
+/* Gives a piece the state IDLE or KEPT, and adds it to the index by size of that state. */
+static void index_add(struct acl__driver_piece *p, piece_state state)
 {
     p->state = state;
     p->heap->kept_bytes += state == KEPT ? size_of(p) : 0;
@@ -117,7 +117,7 @@ static void file(struct acl__driver_piece *p, piece_state state)
     weir__tree_insert(&p->heap->by_size[state], &p->by_size);
 }
 
-static void unfile(struct acl__driver_piece *p)
+static void index_remove(struct acl__driver_piece *p)
 {
     p->heap->kept_bytes -= p->state == KEPT ? size_of(p) : 0;
     weir__tree_remove(&p->heap->by_size[p->state], &p->by_size);
@@ -130,7 +130,7 @@ static void resize(struct acl__driver_piece *p, uint64_t start, uint64_t end)
     weir__sim_ranges_resized(&p->range);
 }
 
-/* Cuts `upper` from the end of a piece that is not filed, which keeps `size` bytes. */
+/* Cuts `upper` from the end of a piece that is in no index; the piece keeps `size` bytes. */
 static void cut(struct acl__driver_piece *p, uint64_t size, struct acl__driver_piece *upper)
 {
     *upper = (struct acl__driver_piece){.heap = p->heap, .list = p->list, .mapped = p->mapped};
@@ -145,20 +145,20 @@ static bool can_join(const struct acl__driver_piece *a, const struct acl__driver
     return a != NULL && b != NULL && a->state == b->state && (a->state == IDLE || (a->state == KEPT && !b->is_first));
 }
 
-/* Merges a filed neighbour into a piece that is not filed and has its state already. */
+/* Merges a neighbour of the same state, which is in the index, into a piece that is not. */
 static void absorb(struct acl__driver_piece *p, struct acl__driver_piece *other)
 {
     const uint64_t start = other->range.start < p->range.start ? other->range.start : p->range.start;
     const uint64_t end = other->range.end > p->range.end ? other->range.end : p->range.end;
     p->is_first |= other->is_first;
-    unfile(other);
+    index_remove(other);
     weir__sim_ranges_remove(&p->heap->pieces, &other->range);
     weir__slab_put(&pieces, other);
     resize(p, start, end);
 }
 
-/* Makes a piece that is not filed IDLE or KEPT, merges it with its neighbours, and files it. */
-static void settle(struct acl__driver_piece *p, piece_state state)
+/* Makes a piece IDLE or KEPT, merges it with its neighbours, and adds it to the index of its state. */
+static void merge_and_index(struct acl__driver_piece *p, piece_state state)
 {
     p->state = state;
     struct acl__driver_piece *before = (struct acl__driver_piece *)(void *)weir__sim_ranges_previous(&p->range);
@@ -169,17 +169,17 @@ static void settle(struct acl__driver_piece *p, piece_state state)
     if (can_join(p, after)) {
         absorb(p, after);
     }
-    file(p, state);
+    index_add(p, state);
 }
 
-/* Returns the smallest piece of a state that has `size` bytes, and of equal ones the one that was filed last. */
+/* Returns the smallest piece of a state that has `size` bytes, and of equal ones the one that was added last. */
 static struct acl__driver_piece *fit(const struct heap *h, piece_state state, uint64_t size)
 {
     const weir__tree_node *least = weir__tree_at_least(&h->by_size[state], size, 0);
     return of_size_node(least == NULL ? NULL : weir__tree_floor(&h->by_size[state], least->size));
 }
 
-/* Returns the smallest KEPT piece that is a whole mapping, and of equal ones the one that was filed first. */
+/* Returns the smallest KEPT piece that is a whole mapping, and of equal ones the one that was added first. */
 static struct acl__driver_piece *smallest_whole(const struct heap *h)
 {
     weir__tree_node *node = weir__tree_end(&h->by_size[KEPT], 0);
@@ -189,27 +189,27 @@ static struct acl__driver_piece *smallest_whole(const struct heap *h)
     return of_size_node(node);
 }
 
-/* Gives the memory of a piece that is a whole mapping and is not filed back to the device. Returns its size. */
+/* Gives the memory of a piece, a whole mapping that is in no index, back to the device. Returns its size. */
 static uint64_t unmap(struct acl__driver_piece *p)
 {
     const uint64_t bytes = size_of(p);
     p->heap->mapped_bytes -= bytes;
     p->mapped = 0;
     p->is_first = false;
-    settle(p, IDLE);
+    merge_and_index(p, IDLE);
     return bytes;
 }
 
 /* --- heaps --- */
 
-/* Returns a new heap in front of the list, whose one IDLE piece is `whole`. */
+/* Adds a new heap to the front of the list. `whole` becomes its only piece, which is IDLE. */
 static void heap_begin(struct heap_list *list, struct heap *h, struct acl__driver_piece *whole)
 {
     memset(h, 0, sizeof(*h));
     *whole = (struct acl__driver_piece){.heap = h, .list = list};
     whole->range.end = HEAP_BYTES;
     weir__sim_ranges_insert(&h->pieces, &whole->range);
-    file(whole, IDLE);
+    index_add(whole, IDLE);
     ACL_LIST_ADD(list->first, h);
     list->count++;
 }
@@ -255,10 +255,10 @@ static void note_used(struct acl__driver_piece *p)
 /* Takes `size` bytes from the beginning of a KEPT piece. Puts the record back if it is not needed. */
 static struct acl__driver_piece *take_kept(struct acl__driver_piece *p, uint64_t size, struct acl__driver_piece *spare)
 {
-    unfile(p);
+    index_remove(p);
     if (size_of(p) > size) {
         cut(p, size, spare);
-        file(spare, KEPT);
+        index_add(spare, KEPT);
     } else {
         weir__slab_put(&pieces, spare);
     }
@@ -274,10 +274,10 @@ static struct acl__driver_piece *take_idle(struct acl__driver_piece *p, uint64_t
     const uint64_t mapped = round_up(size, ACL__HUGE_PAGE);
     const bool fits = mapped <= room;
     size_t used = 0;
-    unfile(p);
+    index_remove(p);
     if (size_of(p) > mapped) {
         cut(p, mapped, spare[used]);
-        file(spare[used++], IDLE);
+        index_add(spare[used++], IDLE);
     }
     p->state = LOST;
     if (fits) {
@@ -286,7 +286,7 @@ static struct acl__driver_piece *take_idle(struct acl__driver_piece *p, uint64_t
         p->heap->mapped_bytes += mapped;
         if (mapped <= limit_of(p->list) && (mapped - size) * 100 / mapped >= 20) {
             cut(p, size, spare[used]);
-            file(spare[used++], KEPT);
+            index_add(spare[used++], KEPT);
         }
         note_used(p);
     }
@@ -305,8 +305,8 @@ static struct acl__driver_piece *find(const struct heap_list *list, piece_state 
     return found;
 }
 
-/* Takes up to `count` records, or none. */
-static bool records(struct acl__driver_piece **spare, size_t count)
+/* Takes `count` records. Returns false, and takes none, when out of host memory. */
+static bool take_records(struct acl__driver_piece **spare, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         spare[i] = weir__slab_get(&pieces);
@@ -323,7 +323,7 @@ static bool records(struct acl__driver_piece **spare, size_t count)
 static struct acl__driver_piece *take_large(struct heap_list *list, uint64_t size)
 {
     struct acl__driver_piece *p = NULL;
-    if (records(&p, 1)) {
+    if (take_records(&p, 1)) {
         *p = (struct acl__driver_piece){.list = list, .mapped = size, .state = USED};
         p->range.end = size;
         list->count++;
@@ -342,15 +342,15 @@ acl__driver_piece *acl__driver_take(int32_t device, acl__kind kind, uint64_t siz
     }
     struct acl__driver_piece *found = size <= limit_of(list) ? find(list, KEPT, size) : NULL;
     if (found != NULL) {
-        return records(spare, 1) ? take_kept(found, size, spare[0]) : NULL;
+        return take_records(spare, 1) ? take_kept(found, size, spare[0]) : NULL;
     }
     *mapped = round_up(size, ACL__HUGE_PAGE);
     found = find(list, IDLE, *mapped);
     if (found != NULL) {
-        return records(spare, 2) ? take_idle(found, size, room, spare) : NULL;
+        return take_records(spare, 2) ? take_idle(found, size, room, spare) : NULL;
     }
     struct heap *h = weir__slab_get(&heaps);
-    if (h == NULL || !records(spare, 3)) {
+    if (h == NULL || !take_records(spare, 3)) {
         if (h != NULL) {
             weir__slab_put(&heaps, h);
         }
@@ -384,7 +384,7 @@ static uint64_t shrink(struct heap *h)
     }
     struct acl__driver_piece *p = smallest_whole(h);
     while (p != NULL && h->kept_bytes - size_of(p) > h->threshold_bytes) {
-        unfile(p);
+        index_remove(p);
         bytes += unmap(p);
         p = smallest_whole(h);
     }
@@ -407,7 +407,7 @@ uint64_t acl__driver_give(acl__driver_piece *p)
     if (size > limit) { /* the whole of its mapping */
         bytes += unmap(p);
     } else {
-        settle(p, KEPT);
+        merge_and_index(p, KEPT);
         if (is_whole(p)) {
             renew_threshold(h, limit);
             bytes += shrink(h);
@@ -422,7 +422,7 @@ uint64_t acl__driver_return(int32_t device, acl__kind kind)
     uint64_t bytes = end_idle_heaps(list);
     for (struct heap *h = list->first; h != NULL; h = h->next) {
         for (struct acl__driver_piece *p = smallest_whole(h); p != NULL; p = smallest_whole(h)) {
-            unfile(p);
+            index_remove(p);
             bytes += unmap(p);
         }
     }

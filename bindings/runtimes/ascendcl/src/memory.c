@@ -10,6 +10,8 @@
 #include "driver_cache.h"
 #include "report.h"
 
+#include "shared/round_up.h"
+
 #include <string.h>
 
 enum { PADDING = 32, HUGE1G = 1 << 30 };
@@ -121,7 +123,7 @@ void acl__memory_return(int32_t number)
 struct pages {
     uint64_t bytes; /* size of a page */
     acl__kind kind;
-    bool or_normal; /* normal pages if there are no others */
+    bool or_normal; /* take normal pages if the request for huge ones fails */
 };
 
 /* A value that is no policy, such as the bare memory type 0x1000, means the default policy. */
@@ -160,7 +162,7 @@ static weir_status take(int32_t device, uint64_t size, struct pages pages, void 
     if (size > UINT64_MAX - pages.bytes) {
         return WEIR_ERR_NO_MEMORY;
     }
-    const uint64_t bytes = (size + pages.bytes - 1) / pages.bytes * pages.bytes;
+    const uint64_t bytes = round_up(size, pages.bytes);
     const bool huge = acl__kind_is_huge(pages.kind);
     acl__driver_piece *piece = NULL;
     uint64_t address = 0;

@@ -21,7 +21,7 @@ struct reduction {
     aclDataType type;
 };
 
-static float from_brain(uint16_t bits)
+static float from_bfloat16(uint16_t bits)
 {
     const uint32_t wide = (uint32_t)bits << 16;
     float value;
@@ -29,7 +29,7 @@ static float from_brain(uint16_t bits)
     return value;
 }
 
-static uint16_t to_brain(float value)
+static uint16_t to_bfloat16(float value)
 {
     uint32_t wide;
     memcpy(&wide, &value, sizeof(wide));
@@ -39,14 +39,14 @@ static uint16_t to_brain(float value)
     return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
 }
 
-static float floats(aclrtReduceKind kind, float a, float b)
+static float combine_floats(aclrtReduceKind kind, float a, float b)
 {
     return kind == ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM   ? a + b
            : kind == ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX ? fmaxf(a, b)
                                                       : fminf(a, b);
 }
 
-static int64_t integers(aclrtReduceKind kind, int64_t a, int64_t b)
+static int64_t combine_integers(aclrtReduceKind kind, int64_t a, int64_t b)
 {
     return kind == ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM                ? a + b
            : (kind == ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX) == (a > b) ? a
@@ -67,20 +67,20 @@ static int64_t integers(aclrtReduceKind kind, int64_t a, int64_t b)
         }                                                                                                              \
     }
 
-LOOP(loop_float, float, floats, , )
-LOOP(loop_half, uint16_t, floats, acl__half_to_float, acl__half_from_float)
-LOOP(loop_brain, uint16_t, floats, from_brain, to_brain)
-LOOP(loop_int8, int8_t, integers, , )
-LOOP(loop_int16, int16_t, integers, , )
-LOOP(loop_int32, int32_t, integers, , )
+LOOP(loop_float, float, combine_floats, , )
+LOOP(loop_half, uint16_t, combine_floats, acl__half_to_float, acl__half_from_float)
+LOOP(loop_bfloat16, uint16_t, combine_floats, from_bfloat16, to_bfloat16)
+LOOP(loop_int8, int8_t, combine_integers, , )
+LOOP(loop_int16, int16_t, combine_integers, , )
+LOOP(loop_int32, int32_t, combine_integers, , )
 
 static const struct {
     aclDataType type;
     uint32_t bytes;
     void (*loop)(const struct reduction *r);
 } types[] = {
-    {ACL_FLOAT, 4, loop_float}, {ACL_FLOAT16, 2, loop_half}, {ACL_BF16, 2, loop_brain}, {ACL_INT8, 1, loop_int8},
-    {ACL_INT16, 2, loop_int16}, {ACL_INT32, 4, loop_int32},  {ACL_INT4, 0, NULL},       {ACL_UINT8, 0, NULL},
+    {ACL_FLOAT, 4, loop_float}, {ACL_FLOAT16, 2, loop_half}, {ACL_BF16, 2, loop_bfloat16}, {ACL_INT8, 1, loop_int8},
+    {ACL_INT16, 2, loop_int16}, {ACL_INT32, 4, loop_int32},  {ACL_INT4, 0, NULL},          {ACL_UINT8, 0, NULL},
     {ACL_UINT16, 0, NULL},      {ACL_UINT32, 0, NULL},
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
