@@ -19,6 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "free_in: the first of eight marks is the lowest byte");
+_Static_assert((WEIR__HOST_FREE | WEIR__HOST_LIVE | WEIR__HOST_OUT) == 3 && WEIR__HOST_FREE == 0,
+               "free_in: a mark that is not FREE has one of its two lowest bits");
+
 enum {
     MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS, /* unless memory is scarce */
     GROUP = 8,                           /* slots with neighbouring marks */
@@ -178,6 +182,20 @@ static size_t mark_size_for(uint32_t slots)
     return size;
 }
 
+static uint32_t state_of(const struct slab *s, uint32_t slot)
+{
+    return atomic_load_explicit(weir__host_mark_of(&s->shown, slot), memory_order_relaxed);
+}
+
+static uint32_t count_taken(const struct slab *s)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < s->slots; slot++) {
+        count += state_of(s, slot) != WEIR__HOST_FREE;
+    }
+    return count;
+}
+
 static struct slab *description_new(weir__host_engine *engine, size_t marks)
 {
     WEIR_ASSERT_HELD(&engine->lock);
@@ -190,31 +208,30 @@ static struct slab *description_new(weir__host_engine *engine, size_t marks)
         weir__slab_put(&engine->descriptions, s);
         return NULL;
     }
+    memset((void *)s->shown.marks, WEIR__HOST_FREE, marks);
     return s;
 }
 
-/* Returns a slab description with at least `slots` marks (block states), all FREE; NULL if there is no memory. */
+/* Returns a slab description with at least `slots` marks (block states), all FREE; NULL if there is no memory. The
+ * blocks of a slab that is put back are all FREE, so only the marks of a new description are set. */
 static struct slab *description(weir__host_engine *engine, uint32_t slots)
 {
     const size_t size = mark_size_for(slots);
-    const size_t marks = marks_in(size);
     (void)pthread_mutex_lock(&engine->lock);
     struct slab *s = engine->unused[size];
     if (s != NULL) {
         engine->unused[size] = s->next;
     } else {
-        s = description_new(engine, marks);
+        s = description_new(engine, marks_in(size));
     }
     (void)pthread_mutex_unlock(&engine->lock);
-    for (size_t i = 0; s != NULL && i < marks; i++) {
-        atomic_store_explicit(&s->shown.marks[i], WEIR__HOST_FREE, memory_order_relaxed);
-    }
     return s;
 }
 
 static void put_back(weir__host_engine *engine, struct slab *s)
 {
     WEIR_ASSERT(s->taken == 0 && !s->is_listed);
+    WEIR_ASSERT_THOROUGH(count_taken(s) == 0);
     (void)pthread_mutex_lock(&engine->lock);
     struct slab **unused = &engine->unused[mark_size_for(s->slots)];
     s->start = 0;
@@ -278,28 +295,31 @@ static void slab_delete(weir__host_engine *engine, struct size_class *c, struct 
     put_back(engine, s);
 }
 
-static uint32_t state_of(const struct slab *s, uint32_t slot)
-{
-    return atomic_load_explicit(weir__host_mark_of(&s->shown, slot), memory_order_relaxed);
-}
-
-static uint32_t count_taken(const struct slab *s)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < s->slots; slot++) {
-        count += state_of(s, slot) != WEIR__HOST_FREE;
-    }
-    return count;
-}
-
-/* True if any of eight blocks, from `slot` on, may be free: reads their marks (state bytes) in one load. */
-static bool has_free(const struct slab *s, uint32_t slot)
+/* Returns a word with bit 8 * i set for each FREE block i of the eight blocks from `group` on. */
+static uint64_t free_in(const struct slab *s, uint32_t group)
 {
     typedef uint64_t __attribute__((may_alias)) eight_marks;
-    WEIR_ASSERT(slot % GROUP == 0);
-    const eight_marks *group = (const eight_marks *)(const void *)weir__host_mark_of(&s->shown, slot);
-    const uint64_t marks = __atomic_load_n(group, __ATOMIC_RELAXED);
-    return ((marks - UINT64_C(0x0101010101010101)) & ~marks & UINT64_C(0x8080808080808080)) != 0;
+    WEIR_ASSERT(group % GROUP == 0 && group < s->slots);
+    const eight_marks *word = (const eight_marks *)(const void *)weir__host_mark_of(&s->shown, group);
+    const uint64_t marks = __atomic_load_n(word, __ATOMIC_RELAXED);
+    const uint32_t count = s->slots - group;
+    const uint64_t existing = count < GROUP ? (UINT64_C(1) << 8 * count) - 1 : UINT64_MAX;
+    return ~(marks | marks >> 1) & UINT64_C(0x0101010101010101) & existing;
+}
+
+/* Takes up to `count` free blocks of the eight blocks from `group` on. Returns how many. */
+static size_t take_group(const struct size_class *c, const struct slab *s, uint32_t group, weir__host_kept *blocks,
+                         size_t count)
+{
+    weir__host_mark *marks = weir__host_mark_of(&s->shown, group);
+    const uint64_t start = s->start + (uint64_t)group * c->bytes;
+    size_t got = 0;
+    for (uint64_t left = free_in(s, group); left != 0 && got < count; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctzll(left) / 8;
+        atomic_store_explicit(&marks[i], WEIR__HOST_OUT, memory_order_relaxed);
+        blocks[got++] = (weir__host_kept){(void *)(uintptr_t)(start + i * c->bytes), &marks[i]};
+    }
+    return got;
 }
 
 /* Takes up to `count` free blocks of a slab. Returns how many. */
@@ -310,16 +330,7 @@ static size_t take(struct size_class *c, struct slab *s, weir__host_kept *blocks
     size_t got = 0;
     uint32_t group = s->first;
     for (; group < s->slots && got < count; group += GROUP) {
-        if (!has_free(s, group)) {
-            continue;
-        }
-        for (uint32_t slot = group; slot < group + GROUP && slot < s->slots && got < count; slot++) {
-            weir__host_mark *mark = weir__host_mark_of(&s->shown, slot);
-            if (atomic_load_explicit(mark, memory_order_relaxed) == WEIR__HOST_FREE) {
-                atomic_store_explicit(mark, WEIR__HOST_OUT, memory_order_relaxed);
-                blocks[got++] = (weir__host_kept){(void *)(uintptr_t)(s->start + (uint64_t)slot * c->bytes), mark};
-            }
-        }
+        got += take_group(c, s, group, blocks + got, count - got);
     }
     s->first = group - (got == count ? GROUP : 0); /* the last group may have more */
     c->empty -= s->taken == 0 && got > 0;

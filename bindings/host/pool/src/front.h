@@ -77,11 +77,20 @@ typedef struct weir__host_taken {
     uint64_t bytes;
 } weir__host_taken;
 
+/* Returns a bin of the thread's cache. The empty statement keeps the compiler from computing the address anew for each
+ * member of the bin. */
+static inline weir__host_bin *bin_at(weir__host_cache *cache, uint32_t number)
+{
+    weir__host_bin *bin = &cache->small[number];
+    __asm__("" : "+r"(bin));
+    return bin;
+}
+
 /* Takes a block from a bin of the thread's cache. Returns NULL if the bin is empty. */
 static inline weir__host_taken take_kept_small(weir__host_cache *cache, uint32_t number)
 {
     WEIR_ASSERT(number < WEIR__HOST_BINS);
-    weir__host_bin *bin = &cache->small[number];
+    weir__host_bin *bin = bin_at(cache, number);
     const uint32_t count = count_of(&bin->count);
     if (!WEIR__HOST_LIKELY(count > 0)) {
         return (weir__host_taken){NULL, 0};
@@ -187,7 +196,7 @@ static inline uint64_t keep_small_at_hand(weir__host_cache *cache, const weir_ho
             atomic_load_explicit(&cache->node, memory_order_relaxed)) {
         return 0;
     }
-    weir__host_bin *bin = &cache->small[number];
+    weir__host_bin *bin = bin_at(cache, number);
     weir__host_mark *mark = weir__host_mark_at(pool, run, address, number);
     if (!WEIR__HOST_LIKELY(mark != NULL) ||
         !WEIR__HOST_LIKELY(atomic_load_explicit(mark, memory_order_relaxed) == WEIR__HOST_LIVE) ||

@@ -13,6 +13,7 @@
 #include "front.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { PAGEABLE_SHARE = 128, PAGEABLE_LEAST = 64 << 10 };
@@ -46,9 +47,7 @@ static void flush_bin(weir__host_cache *cache, uint32_t number, uint32_t keep)
     const bool all = node->pool->config.engine->release(node->engine, cache->engine_thread, number, bin->blocks, count);
     WEIR_ASSERT(all); /* the blocks are valid: the pool checked each of them when it was freed */
     (void)all;
-    for (uint32_t i = 0; i < keep; i++) {
-        bin->blocks[i] = bin->blocks[count + i];
-    }
+    memmove(bin->blocks, bin->blocks + count, keep * sizeof(bin->blocks[0]));
     atomic_store_explicit(&bin->count, keep, memory_order_relaxed);
     add(&bin->net, 0 - (uint64_t)count);
 }
