@@ -244,7 +244,7 @@ static void print_pools(const char *name, bool with_limit)
     for (size_t i = 0; i < BENCH_ROWS; i++) {
         const struct bench_row *row = &bench_rows[i];
         weir_pool_stats stats;
-        if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* rows without locks have the same figures */
+        if (row->kind != BENCH_POOL || !bench_row_locks(row)) { /* locks do not change how blocks are packed */
             continue;
         }
         bench_require(play_pool(&workload, row, 0, &stats), "a request failed without a limit");

@@ -45,7 +45,7 @@ struct trial {
 struct machine {
     /* the results of mapping, populating and locking TRIAL_BYTES of each kind of page */
     struct trial trials[TRIAL_COUNT];
-    int calls[CALL_COUNT];                     /* errno of each system call in a trial; 0: the process may use it */
+    int calls[CALL_COUNT]; /* for each system call, the errno of a trial call; 0: the process may use it */
     uint64_t lock_soft_bytes, lock_hard_bytes; /* RLIMIT_MEMLOCK; UINT64_MAX: no limit */
     uint64_t locked_bytes;
     bool can_lock_all;    /* CAP_IPC_LOCK */

@@ -39,8 +39,8 @@ enum model_pytorch_rest {
 /* Takes a block of `size` bytes at `address`, regardless of best fit, for the check against a recording. If a free
  * front is left that the allocator would never have split off, it goes to the taken block before it: the recorded size
  * of that block was too small. WEIR_ERR_NO_MEMORY unless address and size are multiples of the granule and the block
- * lies in one free range of `region`; WEIR_ERR_INTERNAL without memory for the model's records. Cost: linear in the
- * ranges of the region, counted from its end. */
+ * lies in one free range of `region`; WEIR_ERR_INTERNAL when out of host memory for the model's records. Cost: linear
+ * in the ranges of the region, counted from its end. */
 weir_status model_pytorch_place(void *state, void *region, uint64_t address, uint64_t size,
                                 enum model_pytorch_rest rest, weir_range *range);
 

@@ -95,8 +95,8 @@ uint64_t trace_hash(const void *bytes, size_t size);
 
 /* --- growing arrays --- */
 
-/* Makes room for `count` + 1 elements of `element` bytes. Returns the array, which may have moved, or NULL without host
- * memory; the old array is then unchanged. */
+/* Makes room for `count` + 1 elements of `element` bytes. Returns the array, which may have moved, or NULL when out of
+ * host memory; the old array is then unchanged. */
 void *grow_array(void *array, size_t count, size_t *capacity, size_t element);
 
 /* --- the builder --- */

@@ -6,9 +6,9 @@
  * Guarantee: the list of observers changes under every lock of the pool and `growing` (services/observe.c). So a call
  * that holds a stream's lock, or that grows the pool, finds each observer either attached or not, and reports each
  * event once. An alloc is reported without a lock, to the observers that were attached under the lock. A use, an event
- * and a trim are reported without any lock. `telling` counts the threads that report without a lock, on one of two
+ * and a trim are reported without any lock. `reporting` counts the threads that report without a lock, on one of two
  * sides. The end of an observation removes its observer from the list, switches new threads to the other side, waits
- * until the first side is empty, and does the same once more (await_telling). A thread is counted before it reads the
+ * until the first side is empty, and does the same once more (await_reporting). A thread is counted before it reads the
  * list, so it either has not seen the observer or is waited for. Threads that begin to report meanwhile do not delay
  * the end.
  */
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 /* Returns the observer to which `link` points. An observer that is removed from the list keeps its own `next`, for
- * threads that still iterate over it. The load is sequentially consistent, like the accesses to `telling`. */
+ * threads that still iterate over it. The load is sequentially consistent, like the accesses to `reporting`. */
 static const struct pool_observer *after(const _Atomic(struct pool_observer *) *link)
 {
     return atomic_load(link);
@@ -27,18 +27,18 @@ static const struct pool_observer *after(const _Atomic(struct pool_observer *) *
 #define EACH_OBSERVER(observer, first)                                                                                 \
     (const struct pool_observer *observer = (first); observer != NULL; observer = after(&observer->next))
 
-/* Counts the calling thread among those that report to observers. Returns the counter, for end_telling. */
-static _Atomic uint32_t *begin_telling(weir_pool *pool)
+/* Counts the calling thread among those that report to observers. Returns the counter, for end_reporting. */
+static _Atomic uint32_t *begin_reporting(weir_pool *pool)
 {
-    _Atomic uint32_t *telling = &pool->watch.telling[atomic_load(&pool->watch.side) % 2];
-    (void)atomic_fetch_add(telling, 1);
-    return telling;
+    _Atomic uint32_t *reporting = &pool->watch.reporting[atomic_load(&pool->watch.side) % 2];
+    (void)atomic_fetch_add(reporting, 1);
+    return reporting;
 }
 
-static void end_telling(_Atomic uint32_t *telling)
+static void end_reporting(_Atomic uint32_t *reporting)
 {
-    WEIR_ASSERT(atomic_load(telling) != 0);
-    (void)atomic_fetch_sub_explicit(telling, 1, memory_order_release);
+    WEIR_ASSERT(atomic_load(reporting) != 0);
+    (void)atomic_fetch_sub_explicit(reporting, 1, memory_order_release);
 }
 
 /* --- one call --- */
@@ -104,7 +104,7 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
     weir_pool *pool = stream->owner;
     weir_observed_block known = observed(block, stream);
     known.align = align;
-    _Atomic uint32_t *telling = begin_telling(pool);
+    _Atomic uint32_t *reporting = begin_reporting(pool);
     const struct pool_observer *first = after(&pool->watch.observers);
     stream_unlock(stream);
     for
@@ -112,7 +112,7 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
         {
             tell_of_block(observer, observer->ops.block_alloc, &known);
         }
-    end_telling(telling);
+    end_reporting(reporting);
 }
 
 void weir__watch_free(const weir_block *block, const weir_stream *stream)
@@ -151,21 +151,21 @@ void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
 void weir__watch_use(const weir_block *block, const weir_stream *stream)
 {
     if (is_watched(block_pool(block))) {
-        _Atomic uint32_t *telling = begin_telling(block_pool(block));
+        _Atomic uint32_t *reporting = begin_reporting(block_pool(block));
         const weir_observed_block known = observed(block, stream);
         for
             EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers))
             {
                 tell_of_block(observer, observer->ops.block_use, &known);
             }
-        end_telling(telling);
+        end_reporting(reporting);
     }
 }
 
 void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream)
 {
     if (is_watched(pool)) {
-        _Atomic uint32_t *telling = begin_telling(pool);
+        _Atomic uint32_t *reporting = begin_reporting(pool);
         const weir_observed_event known = {
             .struct_size = sizeof(known),
             .kind = kind,
@@ -182,14 +182,14 @@ void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *eve
                 }
             }
         cancel_restore(cancel_state);
-        end_telling(telling);
+        end_reporting(reporting);
     }
 }
 
 void weir__watch_trim(weir_pool *pool)
 {
     if (is_watched(pool)) {
-        _Atomic uint32_t *telling = begin_telling(pool);
+        _Atomic uint32_t *reporting = begin_reporting(pool);
         const int cancel_state = cancel_disable();
         for
             EACH_OBSERVER(observer, after(&pool->watch.observers))
@@ -199,7 +199,7 @@ void weir__watch_trim(weir_pool *pool)
                 }
             }
         cancel_restore(cancel_state);
-        end_telling(telling);
+        end_reporting(reporting);
     }
 }
 

@@ -101,7 +101,7 @@ static inline void prove(weir_pool *pool)
 
 /* --- the fast path --- */
 
-/* Stands for a tag that has not been read yet: the stream's own tag, which is read under the stream's lock. */
+/* Stands for the stream's own tag, which is read later, under the stream's lock. */
 #define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
 
 /* Returns the tag of the request: `wanted`, or the stream's own tag for TAG_OF_STREAM. Stream lock held. */

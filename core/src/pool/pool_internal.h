@@ -199,12 +199,12 @@ struct request;
 /* Observers: see observers.c. */
 struct pool_watch {
     _Atomic(struct pool_observer *) observers; /* newest first */
-    _Atomic uint32_t telling[2];               /* two counts of the threads that report to observers without a lock; see
-                                                  `side` */
-    atomic_uint side;                          /* index in `telling` (modulo 2) of the count that a thread raises when
-                                                  it begins to report */
-    atomic_bool awaiting;                      /* a thread that detaches an observer waits for the reporting threads */
-    atomic_bool any;                           /* true if there is an observer */
+    _Atomic uint32_t reporting[2]; /* threads that report to observers without a lock; a thread counts itself at index
+                                      `side` % 2, which it reads when it begins */
+    atomic_uint side;              /* raised by a thread that detaches an observer, which then waits until the count at
+                                      the former index is 0 */
+    atomic_bool awaiting;          /* a thread that detaches an observer waits for the reporting threads */
+    atomic_bool any;               /* true if there is an observer */
 };
 
 /* Bounds of the streams' front caches (caches of freed blocks). `small` and `slot` are in granules. */
@@ -634,13 +634,14 @@ void weir__stream_fini_events(weir_pool *pool);
 
 /* --- block.c --- */
 
-/* weir__block_enter_locked adds a block to the index by address, if there is an index; it returns false without host
- * memory. weir__block_leave_locked removes the block from the index and frees its list of uses. Pool lock held. */
+/* weir__block_enter_locked adds a block to the index by address, if there is an index; it returns false when out of
+ * host memory. weir__block_leave_locked removes the block from the index and frees its list of uses. Pool lock held.
+ */
 bool weir__block_enter_locked(weir_pool *pool, weir_block *block);
 void weir__block_leave_locked(weir_pool *pool, weir_block *block);
 
-/* Makes the range, which was just taken, a block for a request of `size` bytes on the stream. Returns NULL without host
- * memory. Pool lock held. */
+/* Makes the range, which was just taken, a block for a request of `size` bytes on the stream. Returns NULL when out of
+ * host memory. Pool lock held. */
 static inline weir_block *block_new(weir_pool *pool, weir_stream *stream, uint64_t size, const weir_range *range)
 {
     WEIR_ASSERT(pool_is_locked(pool) && stream->owner == pool);
@@ -735,8 +736,8 @@ static inline void drop_tag(weir_stream *stream, weir_block *block)
     }
 }
 
-/* Allocates the tag counters of a stream that no other thread knows yet, if the pool has tags. Returns false without
- * host memory. Pool lock held. */
+/* Allocates the tag counters of a stream that no other thread knows yet, if the pool has tags. Returns false when out
+ * of host memory. Pool lock held. */
 bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream);
 
 /* --- tag.c --- */

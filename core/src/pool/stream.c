@@ -28,8 +28,8 @@ static weir_stream *reuse_place(weir_pool *pool)
     return pool->streams[next_lane(pool, 1, lanes_retired)];
 }
 
-/* Reallocates the array to `count` elements of `size` bytes; elements from `old` on are zero. Returns NULL without host
- * memory. */
+/* Reallocates the array to `count` elements of `size` bytes; elements from `old` on are zero. Returns NULL when out
+ * of host memory. */
 static void *extended(void *array, size_t size, size_t old, size_t count)
 {
     WEIR_ASSERT(old < count);

@@ -107,8 +107,8 @@ static void pause_after(unsigned *spins)
     }
 }
 
-/* Returns a new seat in a cache line of its own, because its thread writes it constantly. Returns NULL without host
- * memory. The calling thread holds `held`. */
+/* Returns a new seat in a cache line of its own, because its thread writes it constantly. Returns NULL when out
+ * of host memory. The calling thread holds `held`. */
 static struct lock_seat *new_seat(struct stream_lock *lock)
 {
     if (lock->fresh) {

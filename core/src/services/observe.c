@@ -127,16 +127,16 @@ static struct pool_observer *take_out(weir_pool *pool, const void *ctx)
     return observer;
 }
 
-/* Waits until no thread can call a removed observer any more. Both counters telling[side] must become 0, because a
+/* Waits until no thread can call a removed observer any more. Both counters reporting[side] must become 0, because a
  * thread may read `side` and count itself there much later. One thread at a time waits. No lock held. */
-static void await_telling(weir_pool *pool)
+static void await_reporting(weir_pool *pool)
 {
     while (atomic_exchange(&pool->watch.awaiting, true)) {
         (void)sched_yield();
     }
     for (int turn = 0; turn < 2; turn++) {
         const unsigned side = atomic_fetch_add(&pool->watch.side, 1) % 2;
-        while (atomic_load(&pool->watch.telling[side]) != 0) {
+        while (atomic_load(&pool->watch.reporting[side]) != 0) {
             (void)sched_yield();
         }
     }
@@ -155,7 +155,7 @@ weir_status weir_pool_unobserve(weir_pool *pool, void *ctx)
     if (observer == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_unobserve: ctx is not the context of an observer of the pool");
     }
-    await_telling(pool);
+    await_reporting(pool);
     free(observer);
     return WEIR_OK;
 }

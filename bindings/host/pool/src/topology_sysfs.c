@@ -274,7 +274,7 @@ static bool read_device(struct reading *reading, const char *bus_id)
     (void)device_number(reading->root, bus_id, "device", &device);
     pci.vendor = (uint32_t)vendor;
     pci.device = (uint32_t)device;
-    pci.pci_class = (uint32_t)(pci_class >> 8); /* without the lowest byte, the programming interface */
+    pci.pci_class = (uint32_t)(pci_class >> 8); /* the lowest byte, the programming interface, is left out */
     if (!weir__topology_add_pci(reading->t, &pci)) {
         return false;
     }

@@ -17,7 +17,7 @@ typedef struct acl__line acl__line;
 typedef struct acl__stamp {
     uint64_t serial; /* serial number of the line */
     uint64_t tick;
-    acl__record *record; /* recording of an event on the stream, at `tick` or later; NULL: none yet */
+    acl__record *record; /* an event's recording on the stream, made at `tick` or later; NULL: none yet */
 } acl__stamp;
 
 /* Returns the stream's line: the known order of its work. NULL: out of host memory. */

@@ -14,7 +14,7 @@ struct option {
     int64_t value;
 };
 
-static int64_t process_options[OPTIONS]; /* the process's values, at first 0; a new context has no values of its own */
+static int64_t process_options[OPTIONS]; /* for contexts that have set no values of their own */
 
 /* Options of one context. The generation tells that context from a later one at the same address. */
 static struct context_options {
