@@ -835,8 +835,8 @@ static __attribute__((noinline)) weir_status alloc_apart(struct ranges *ranges, 
     return serve_from(ranges, range, bins, range_bin_of(range->record.size), RANGE_LARGE, bytes, out);
 }
 
-/* Serves the usual request: no alignment above the granule, no tick limit, no gathered range. alloc_any serves all
- * other requests. */
+/* Serves a request directly if it needs no alignment above the granule, may take free memory of any tick, and if no
+ * range has been gathered for it. alloc_any serves all other requests. */
 weir_status weir__ranges_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
                                weir_range *out)
 {

@@ -97,7 +97,8 @@ static json_t *regions_json(const weir_oom_record *record)
     return all;
 }
 
-/* Returns the advice of an out-of-memory record. Fields that a kind of advice does not use are 0 and left out. */
+/* Returns the advice of an out-of-memory record as an object. Fields that are 0, because this kind of advice does not
+ * use them, are not in the object. */
 static json_t *advice_json(const weir_oom_record *record)
 {
     static const char *const kinds[] = {

@@ -380,7 +380,7 @@ static uint64_t device_address(uint32_t device, uint64_t address)
     return address ^ ((uint64_t)device << 52);
 }
 
-/* True if the rounded size of the request depends on whether 32 bytes were added. */
+/* True if the size of the block tells whether the allocator added 32 bytes of padding before rounding. */
 static bool tells_pad(const weir_trace_event *event)
 {
     return event->kind == WEIR_TRACE_ALLOC && event->size < UINT64_MAX / 2 && event->address < UINT64_MAX / 2 &&

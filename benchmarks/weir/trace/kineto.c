@@ -260,7 +260,8 @@ static bool starts_with(const struct json_value *value, const char *text)
     return value->kind == JSON_STRING && value->length >= length && memcmp(value->text, text, length) == 0;
 }
 
-/* Keeps the totals of the earliest memory event of the first device, and the changes of the reserved bytes. */
+/* Of the first device's memory events: computes the bytes allocated before the earliest one, and adds an item for each
+ * change of the reserved bytes. */
 static bool count_totals(struct reader *reader, const struct event *event, const struct profile_item *item)
 {
     uint64_t allocated;

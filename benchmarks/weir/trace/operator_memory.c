@@ -85,7 +85,8 @@ static bool read_row(struct rows *rows, struct row *row)
     return true;
 }
 
-/* Keeps the total of the earliest allocation: it tells the bytes that were allocated before the recording. */
+/* Keeps the allocator's total of bytes at the earliest allocation. The bytes allocated before the recording follow
+ * from it. */
 static bool note_total(struct rows *rows, const struct row *row)
 {
     bool negative;

@@ -160,8 +160,9 @@ static bool is_better(const struct window_search *search, const struct vm_window
     return window->offset < best->offset;
 }
 
-/* Compares the window of a block at `address` with the best window so far. The address lies in piece `at` or below.
- * Returns false without a comparison if the block would contain only a part of a large handle. */
+/* Considers serving the request at `address`, which lies in piece `at` or below: keeps the window (granules to map) of
+ * such a block if it costs less than the best window so far. Returns false, and keeps nothing, if the block would
+ * contain only a part of a memory handle of several granules. */
 static bool consider_at(struct window_search *search, size_t at, uint64_t address, uint64_t run)
 {
     WEIR_ASSERT(at < search->pieces);
@@ -257,7 +258,7 @@ static void cut_into_pieces(struct window_search *search)
     }
 }
 
-/* True if every place in the present ranges needs more new granules than the best window so far. */
+/* True if a block anywhere in the present ranges needs more new granules than the best window so far. */
 static bool is_poor(const struct window_search *search)
 {
     const struct vm_window *best = &search->best;

@@ -90,8 +90,8 @@ enum window_kind {
     WINDOW_MAPPED, /* a place that needs no new memory: the first that the strategy's walk_free finds */
 };
 
-/* The request for which a window is searched. With `last_resort`, memory that the strategy keeps for requests of one
- * size counts as free. */
+/* A request, for which a window (addresses for its block) is searched. With `last_resort`, memory that the strategy
+ * keeps for requests of one size counts as free. */
 struct vm_wish {
     uint64_t size;
     uint64_t align;

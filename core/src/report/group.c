@@ -138,10 +138,11 @@ struct question {
     uint64_t idle_bytes; /* bytes of wholly free regions */
     uint64_t held;       /* requests that the free pieces serve in the worst case */
     uint64_t reserved;
-    uint64_t soft_limit;     /* 0: no soft limit */
-    uint64_t room;           /* bytes that may still be taken */
-    uint64_t over;           /* bytes by which the pool is above its limit; `room` is then 0 */
-    uint64_t largest_region; /* upper bound of the region size that the strategy prefers, given the room */
+    uint64_t soft_limit; /* 0: no soft limit */
+    uint64_t room;       /* bytes that may still be taken */
+    uint64_t over;       /* bytes by which the pool is above its limit; `room` is then 0 */
+    uint64_t
+        largest_region; /* upper bound of the region size that the strategy prefers while `room` bytes may be taken */
 };
 
 static int by_size(const void *left, const void *right)

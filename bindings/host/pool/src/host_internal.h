@@ -177,8 +177,8 @@ static inline uint32_t weir__host_slot_of(uint64_t size)
 extern _Thread_local weir__host_cache *weir__host_mine __attribute__((tls_model("initial-exec")));
 extern weir__host_cache weir__host_no_cache;
 
-/* Finds or creates the calling thread's cache for a node, if it is not the thread's first cache. Returns NULL if there
- * is no memory, or if the pool has no thread caches. */
+/* Finds or creates the calling thread's cache for a node; the caller has seen that it is not the first in the thread's
+ * list. Returns NULL when out of memory, or if the pool has no thread caches. */
 weir__host_cache *weir__host_cache_find(weir__host_node *node);
 
 static inline weir__host_cache *weir__host_cache_of(weir__host_node *node)

@@ -54,7 +54,7 @@ static weir_acl_attachment *attached_to(const void *native)
     return found;
 }
 
-/* True if the stream cannot get this attachment. A stream has at most one registered allocator, and at most one
+/* True if the pool must not be attached to the stream. A stream has at most one registered allocator, and at most one
  * attachment for each pool, so exactly one attachment tells the pool of the stream's end. */
 static bool is_taken(const void *native, bool registers, const weir_pool *pool)
 {

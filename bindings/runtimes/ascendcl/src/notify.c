@@ -273,7 +273,7 @@ struct notify {
     uint32_t references; /* reference count: one for the handle, one for each queued task */
     bool live;
     int32_t device;
-    struct mark *set; /* mark (recording) of the task that set the notify; NULL: the notify is not set */
+    struct mark *set; /* the recording that follows the task by which the notify was set; NULL: not set */
 };
 
 enum { NOTIFIES = 8192 }; /* limit of one device */

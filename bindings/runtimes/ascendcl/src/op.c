@@ -427,7 +427,7 @@ static aclError launch(const acl__supply *supply, const struct call *c, const ac
     return acl__supply_launch(supply, &kernel);
 }
 
-/* The memory of an operator while it is being queued. */
+/* The workspace and temporary memory that a call allocates for an operator, until the operator is queued. */
 struct holding {
     acl__supply supply;
     acl__piece workspace;

@@ -28,7 +28,7 @@ typedef struct weir__sim_op {
 typedef struct weir__sim_report {
     uint64_t counts[WEIR_SIM_FINDING_KINDS];
     uint64_t total;
-    uint64_t last_pair[WEIR_SIM_FINDING_KINDS][2]; /* for each kind: operation numbers of its latest finding */
+    uint64_t last_pair[WEIR_SIM_FINDING_KINDS][2]; /* the two operations of the latest finding of each kind */
     weir_sim_finding *kept;
     size_t kept_count;
     size_t kept_capacity;

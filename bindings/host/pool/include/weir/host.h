@@ -199,7 +199,7 @@ typedef struct weir_host_info {
     bool is_pinned;           /* all of the block is pinned */
     bool is_verified;         /* the kernel reported the node of all the block's pages */
     uint64_t misplaced_bytes; /* bytes in the block's chunks that lie on other nodes */
-    weir_host_kind kind;      /* the worst kind of memory among the block's chunks */
+    weir_host_kind kind; /* kind of the block's memory; of several chunks, the last kind in the order of the enum */
 } weir_host_info;
 
 #define WEIR_HOST_INFO_INIT WEIR_STRUCT_INIT(weir_host_info)
