@@ -938,14 +938,6 @@ TEST(test_shrink_without_room)
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
 }
 
-/* More memory than any machine has. The pool first allocates records of all granules, and the thread sanitizer visits
- * each when they are freed, so its size is smaller. */
-#if defined(__SANITIZE_THREAD__)
-#define TOO_MUCH ((size_t)1 << 41)
-#else
-#define TOO_MUCH ((size_t)1 << 45)
-#endif
-
 /* A request for more than the machine has is refused, in one piece and in several, before any memory is mapped. */
 TEST(test_more_than_there_is)
 {
@@ -959,8 +951,8 @@ TEST(test_more_than_there_is)
     assert_null(weir_heap_alloc(heap, machine + MIB));
     assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "reserving addresses"));
-    assert_null(weir_heap_alloc(heap, TOO_MUCH));
-    assert_null(weir_heap_alloc_long_lived(heap, TOO_MUCH / 4, 64));
+    assert_null(weir_heap_alloc(heap, (size_t)1 << 45));
+    assert_null(weir_heap_alloc_long_lived(heap, (size_t)1 << 43, 64));
     void *some = weir_heap_alloc(heap, MIB);
     assert_non_null(some);
     assert_null(weir_heap_alloc(heap, machine - MIB / 2));

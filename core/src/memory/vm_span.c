@@ -73,6 +73,15 @@ static void append(struct vm_span **link, struct vm_span *span)
     *link = span;
 }
 
+/* Adds the records of its granules to a new span, which may move. Returns false when out of host memory. */
+static bool add_records(struct vm_span **span, uint64_t granules)
+{
+    WEIR_ASSERT(granules != 0);
+    struct vm_span *whole = realloc(*span, sizeof(*whole) + granules * sizeof(whole->granules[0]));
+    *span = whole != NULL ? whole : *span;
+    return whole != NULL;
+}
+
 bool weir__vm_add_span(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -85,14 +94,20 @@ bool weir__vm_add_span(struct request *request)
     uint64_t size = size_of_span(pool, least);
     uint64_t address = 0;
     uint64_t failures = 0;
-    /* Allocated before the reservation, so that the reservation cannot be lost. */
-    struct vm_span *span = malloc(sizeof(*span) + (size >> vm->granule_shift) * sizeof(span->granules[0]));
+    /* Allocated before the reservation, so that the reservation cannot be lost. The records follow once the device has
+     * accepted the size. */
+    struct vm_span *span = malloc(sizeof(*span));
     if (span == NULL) {
         request->broken = WEIR_ERR_NO_MEMORY;
         return false;
     }
     pool_unlock(pool);
     const weir_status status = reserve_addresses(pool, least, extra, &size, &address, &failures);
+    *span = (struct vm_span){.address = round_up(address, vm->granule),
+                             .size = size,
+                             .reserved_address = address,
+                             .reserved_size = size + extra};
+    const bool has_records = status == WEIR_OK && add_records(&span, size >> vm->granule_shift);
     pool_lock(pool);
     pool->counts.device_failures += failures;
     if (status != WEIR_OK) {
@@ -102,12 +117,9 @@ bool weir__vm_add_span(struct request *request)
         request->limited = false;
         return false;
     }
-    *span = (struct vm_span){.address = round_up(address, vm->granule),
-                             .size = size,
-                             .reserved_address = address,
-                             .reserved_size = size + extra};
     void *handle = NULL;
-    if (pool->strategy->region_add(pool->state, span->address, size, 0, WEIR_LANE_UNMAPPED, 0, &handle) != WEIR_OK) {
+    if (!has_records ||
+        pool->strategy->region_add(pool->state, span->address, size, 0, WEIR_LANE_UNMAPPED, 0, &handle) != WEIR_OK) {
         append(&vm->refused, span);
         weir__vm_release_refused(pool);
         request->broken = WEIR_ERR_NO_MEMORY;
