@@ -482,7 +482,19 @@ static inline bool is_cacheable(const weir_stream *stream, const weir_block *blo
     return (state_word(block) & BLOCK_USED) == 0 && block_requested(block) <= front_block_bytes(stream);
 }
 
-/* Frees a live block to the strategy. Stream lock held on entry, released on return. */
+/* Claims a live block for a free. Returns false if another thread has pushed the block onto a remote free list since
+ * the state was read, in a second free at the same moment. Only checked builds look, because this takes an atomic
+ * operation. Stream lock held. */
+static inline bool claims(weir_block *block)
+{
+    uint32_t word = state_word(block);
+    return WEIR_CHECKS < 1 || (state_in(word) == BLOCK_LIVE &&
+                               __atomic_compare_exchange_n(&block->record.state, &word,
+                                                           word - BLOCK_WORD(BLOCK_LIVE) + BLOCK_WORD(BLOCK_TAKEN),
+                                                           false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
+/* Frees a claimed block to the strategy. Stream lock held on entry, released on return. */
 static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -499,15 +511,11 @@ static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *blo
     return WEIR_OK;
 }
 
-/* Frees a live block to the front cache, but not into `last`, or to the strategy. Stream lock held on entry, released
- * on return. */
+/* Frees a claimed block to the front cache, but not into `last`, or to the strategy. Stream lock held on entry,
+ * released on return. */
 static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));
-    if (UNLIKELY(state_of(block) != BLOCK_LIVE)) {
-        stream_unlock(stream);
-        return refuse_block("weir_pool_free", pool, block);
-    }
     if (!is_cacheable(stream, block)) {
         return free_to_strategy(pool, block, stream);
     }
@@ -520,7 +528,7 @@ static OUT_OF_LINE weir_status free_to_slot(weir_pool *pool, weir_block *block, 
     return WEIR_OK;
 }
 
-/* Caches a live block of this stream in `last`, which the next request tries first. Stream lock held. */
+/* Caches a claimed block of this stream in `last`, which the next request tries first. Stream lock held. */
 static inline void free_to_last(weir_pool *pool, weir_block *block, struct front_cache *front)
 {
     front->last = block;
@@ -569,6 +577,10 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
         }
         stream_lock(stream);
     }
+    if (state_of(block) != BLOCK_LIVE || !claims(block)) {
+        stream_unlock(stream);
+        return refuse_block("weir_pool_free", pool, block);
+    }
     return free_to_slot(pool, block, stream);
 }
 
@@ -580,7 +592,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
     if (LIKELY(is_handle(pool, block) && stream != NULL && stream->pool == pool &&
                stream_lock_try(&stream->lock, &seat))) {
         struct front_cache *front = &stream->front;
-        if (UNLIKELY(state_word(block) != BLOCK_WORD(BLOCK_LIVE) || block_stream(block) != stream)) {
+        if (UNLIKELY(state_word(block) != BLOCK_WORD(BLOCK_LIVE) || block_stream(block) != stream || !claims(block))) {
             stream_unlock(stream);
             return free_slow(pool, block, stream);
         }
@@ -603,7 +615,7 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
     weir_stream *owner = block_stream(block); /* the stream of the alloc; it may be retired, but its counters stay
                                                  correct */
     stream_visit(owner);
-    const bool live = state_of(block) == BLOCK_LIVE;
+    const bool live = state_of(block) == BLOCK_LIVE && claims(block);
     if (live) {
         tell_free(pool, block, NULL);
         count_free(owner, block);
