@@ -1,11 +1,13 @@
 /* fault_run.h: a program that runs itself as a scenario, again and again: once for each ACL call of the scenario, with
- * a failure of this call, and once for each ACL function, with a failure of every call of the function. Include it
- * after acl_test.h; one file of a program includes it once. With an argument the program is the scenario; without one
- * it calls fault_run_begin, and its tests call fail_each_call and fail_for_good. */
+ * a failure of this call, and once for each ACL function, with a failure of every call of the function. With
+ * WEIR_FAULT_STEP=n in the environment, only every n-th call and function fails. Include it after acl_test.h; one file
+ * of a program includes it once. With an argument the program is the scenario; without one it calls fault_run_begin,
+ * and its tests call fail_each_call and fail_for_good. */
 #ifndef WEIR_ACL_FAULT_RUN_H
 #define WEIR_ACL_FAULT_RUN_H
 
 #include "../rig/retry.h"
+#include "../rig/seeds.h"
 
 #include <errno.h>
 #include <spawn.h>
@@ -32,6 +34,7 @@ static void wrong(const char *what, int result)
 
 static const char *self;
 static char report[64];
+static unsigned step; /* number of calls or functions from one that fails to the next */
 
 /* Returns the exit code, or -1 if a signal ended the scenario. */
 static int run(const char *faults)
@@ -81,7 +84,8 @@ static void fail_each_call(void)
     const unsigned calls = calls_without_faults();
     assert_true(calls > 100);
     int failures = 0;
-    for (unsigned n = 1; n <= calls; n++) {
+    unsigned runs = 0;
+    for (unsigned n = 1; n <= calls; n += step, runs++) {
         char faults[32];
         (void)snprintf(faults, sizeof(faults), "any:%u", n);
         const int code = run(faults);
@@ -92,7 +96,7 @@ static void fail_each_call(void)
             failures++;
         }
     }
-    print_message("%u calls, each failed once\n", calls);
+    print_message("%u of %u calls, each failed once\n", runs, calls);
     assert_int_equal(failures, 0);
 }
 
@@ -111,7 +115,7 @@ static void fail_for_good(const char *const *functions, size_t count)
 {
     int failures = 0;
     look_away_from_leaks();
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i += step) {
         for (unsigned from = 1; from <= 9; from += 4) {
             char faults[80];
             char text[16384];
@@ -136,6 +140,8 @@ static void fail_for_good(const char *const *functions, size_t count)
 static void fault_run_begin(const char *program)
 {
     self = program;
+    step = (unsigned)seeds_read("WEIR_FAULT_STEP", 1);
+    assert_true(step > 0);
     (void)snprintf(report, sizeof(report), "weir_acl_fault.%d", (int)getpid());
 }
 

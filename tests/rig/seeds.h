@@ -24,8 +24,8 @@ static inline uint64_t seeds_first(void)
  * that. */
 static inline uint64_t seeds_count(uint64_t usual, uint64_t one_in)
 {
-    const uint64_t asked = seeds_read("WEIR_SEEDS", getenv("WEIR_SEED") != NULL ? 1 : usual);
-    return asked <= usual ? asked : usual + (asked - usual) / one_in;
+    const uint64_t seeds = seeds_read("WEIR_SEEDS", getenv("WEIR_SEED") != NULL ? 1 : usual);
+    return seeds <= usual ? seeds : usual + (seeds - usual) / one_in;
 }
 
 #endif
