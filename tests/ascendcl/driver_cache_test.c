@@ -78,6 +78,25 @@ TEST(small_pieces_share_a_mapping)
     assert_int_equal(left(), before - 4 * MIB);
 }
 
+/* At least a fifth of a mapping has to be left for the driver to keep it. */
+TEST(a_small_rest_of_a_mapping_belongs_to_the_piece)
+{
+    const size_t before = left();
+    void *most = take(7 * MIB / 4, ACL_MEM_MALLOC_NORMAL_ONLY);
+    void *other = take(MIB / 4, ACL_MEM_MALLOC_NORMAL_ONLY);
+    assert_int_equal(left(), before - 4 * MIB);
+    void *rest = take(7 * MIB / 4, ACL_MEM_MALLOC_NORMAL_ONLY); /* the rest of the second mapping */
+    assert_int_equal(left(), before - 4 * MIB);
+    void *less = take(3 * MIB / 2, ACL_MEM_MALLOC_NORMAL_ONLY);
+    void *quarter = take(MIB / 2, ACL_MEM_MALLOC_NORMAL_ONLY);
+    assert_int_equal(left(), before - 6 * MIB);
+    acl_ok(aclrtFree(most));
+    acl_ok(aclrtFree(other));
+    acl_ok(aclrtFree(rest));
+    acl_ok(aclrtFree(less));
+    acl_ok(aclrtFree(quarter));
+}
+
 /* With nothing in use a heap keeps less than twice its 36 MiB, and then goes down to 36 MiB. */
 TEST(much_idle_memory_goes_back)
 {

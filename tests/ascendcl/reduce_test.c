@@ -60,11 +60,11 @@ TEST(numbers_are_reduced)
     expect(ACL_INT8, MIN, e, f, (const int8_t[]){100, -100, 3}, sizeof(e));
     const int16_t g[] = {-300, 300}, h[] = {299, 1};
     expect(ACL_INT16, SUM, g, h, (const int16_t[]){-1, 301}, sizeof(g));
-    const uint16_t half[] = {0x3c00, 0x4000}, other[] = {0x4000, 0xc000};                  /* 1 and 2; 2 and -2 */
-    expect(ACL_FLOAT16, SUM, half, other, (const uint16_t[]){0x4200, 0}, sizeof(half));    /* 3 and 0 */
-    const uint16_t brain[] = {0x3f80, 0x4380}, more[] = {0x3f80, 0x3f80};                  /* 1 and 256; 1 and 1 */
-    expect(ACL_BF16, SUM, brain, more, (const uint16_t[]){0x4000, 0x4380}, sizeof(brain)); /* 257 rounds to even */
-    expect(ACL_BF16, MAX, brain, more, (const uint16_t[]){0x3f80, 0x4380}, sizeof(brain));
+    const uint16_t half[] = {0x3c00, 0x4000}, other[] = {0x4000, 0xc000};                /* 1 and 2; 2 and -2 */
+    expect(ACL_FLOAT16, SUM, half, other, (const uint16_t[]){0x4200, 0}, sizeof(half));  /* 3 and 0 */
+    const uint16_t wide[] = {0x3f80, 0x4380, 0x3f81}, more[] = {0x3f80, 0x3f80, 0x3b80}; /* ends in 1, 1, 2^-8 */
+    expect(ACL_BF16, SUM, wide, more, (const uint16_t[]){0x4000, 0x4380, 0x3f82}, sizeof(wide)); /* rounds to even */
+    expect(ACL_BF16, MAX, wide, more, (const uint16_t[]){0x3f80, 0x4380, 0x3f81}, sizeof(wide));
 }
 
 TEST(a_reduction_is_in_the_order_of_its_stream)
