@@ -203,7 +203,7 @@ WEIR_API weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint6
 /* Frees the block in the order of `stream`: work queued on `stream` so far may still use the block. Never waits.
  * Returns WEIR_ERR_INVALID if a handle is NULL, the block or the stream belongs to another pool, or the block is
  * already free. A freed handle stays recognisable until weir_pool_alloc returns it again. Two threads must not free a
- * block at the same moment; only checked builds (WEIR_CHECKS) refuse one of the two calls then. */
+ * block at the same moment; only builds with internal checks refuse one of the two calls then. */
 WEIR_API weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream);
 
 /* Frees a block that no queued work touches, so that every stream may have its memory at once. The host must
