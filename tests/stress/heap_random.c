@@ -286,7 +286,7 @@ static void play_game(uint64_t seed, size_t threads)
 int main(void)
 {
     const uint64_t first = seeds_first();
-    const uint64_t count = seeds_count(USUAL_SEEDS, 600);
+    const uint64_t count = seeds_count(USUAL_SEEDS, 3000);
     for (uint64_t seed = first; seed < first + count; seed++) {
         play_game(seed, 1);
         play_game(seed, THREADS);
