@@ -103,6 +103,19 @@ TEST(impossible_reductions_are_refused)
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, reduce(dst, src, 4, SUM, ACL_UINT32));
 }
 
+TEST(addresses_are_aligned_to_the_size_of_an_element)
+{
+    acl_expect(ACL_ERROR_RT_ADDR_UNALIGNED, reduce(dst + 2, src, 4, SUM, ACL_FLOAT));
+    acl_expect(ACL_ERROR_RT_ADDR_UNALIGNED, reduce(dst, src + 2, 4, SUM, ACL_INT32));
+    acl_expect(ACL_ERROR_RT_ADDR_UNALIGNED, reduce(dst + 1, src, 4, SUM, ACL_FLOAT16));
+    acl_expect(ACL_ERROR_RT_ADDR_UNALIGNED, reduce(dst, src + 1, 4, SUM, ACL_BF16));
+    acl_expect(ACL_ERROR_RT_ADDR_UNALIGNED, reduce(dst + 1, src + 1, 4, MAX, ACL_INT16));
+    acl_ok(reduce(dst + 2, src + 2, 4, SUM, ACL_INT16));
+    acl_ok(reduce(dst + 1, src + 3, 4, SUM, ACL_INT8));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, reduce(dst + 1, src, 4, SUM, ACL_UINT32));
+    acl_ok(aclrtSynchronizeStream(stream));
+}
+
 int main(void)
 {
     return run_all_tests("reductions");

@@ -53,7 +53,7 @@ static int64_t combine_integers(aclrtReduceKind kind, int64_t a, int64_t b)
                                                                    : b;
 }
 
-/* Defines the loop for elements of one type, at any address. READ and WRITE convert an element to the type of FUNCTION
+/* Defines the loop for elements of one type. READ and WRITE convert an element to the type of FUNCTION
  * and back. */
 #define LOOP(name, type, function, read, write)                                                                        \
     static void name(const struct reduction *r)                                                                        \
@@ -122,6 +122,8 @@ ACL_EXPORT aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count,
     ACL_NEED_STREAM(stream, stream_handle);
     ACL_REFUSE_IF(kind == ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL || types[at].loop == NULL,
                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "kind %d of type %d is not simulated", (int)kind, (int)type);
+    ACL_REFUSE_IF(((uintptr_t)dst | (uintptr_t)src) % types[at].bytes != 0, ACL_ERROR_RT_ADDR_UNALIGNED,
+                  "dst %p and src %p are not both aligned to %u bytes", dst, src, types[at].bytes);
     ACL_REFUSE_IF(!acl__is_device_memory(dst, count) || !acl__is_device_memory(src, count), ACL_ERROR_RT_PARAM_INVALID,
                   "%llu bytes at dst and at src are not all device memory", (unsigned long long)count);
     struct reduction *r = malloc(sizeof(*r));
