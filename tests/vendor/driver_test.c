@@ -412,6 +412,40 @@ TEST(copies_are_done_in_the_order_of_their_queue)
     lane_close(a);
 }
 
+/* Executes a copy with an operation, and waits for its end. */
+static void lane_copies(test_lane to, uint8_t operation, void *target, const void *source, uint32_t bytes)
+{
+    any_task one = task_of(to, HAL_TASK_COPY, 9, 0);
+    one.bytes[16] = operation;
+    one.words[7] = bytes;
+    one.longs[4] = (uintptr_t)source;
+    one.longs[5] = (uintptr_t)target;
+    assert_int_equal(lane_send(to, &one, 1), HAL_OK);
+    assert_int_equal(lane_next(to), 9);
+}
+
+TEST(a_copy_can_combine_what_is_there_with_what_comes)
+{
+    enum { SUM = 1, MAX = 2, MIN = 3, INT16 = 0x10, INT32 = 0x20, FP16 = 0x60, FP32 = 0x70 };
+    test_lane a = lane_open(1);
+    int8_t tiny[] = {100, -3};
+    lane_copies(a, SUM, tiny, (const int8_t[]){100, 1}, sizeof(tiny));
+    assert_memory_equal(tiny, ((const int8_t[]){-56, -2}), sizeof(tiny));
+    int16_t small[] = {7, -7};
+    lane_copies(a, INT16 | MAX, small, (const int16_t[]){-8, 8}, sizeof(small));
+    assert_memory_equal(small, ((const int16_t[]){7, 8}), sizeof(small));
+    int32_t whole[] = {INT32_MAX, 2};
+    lane_copies(a, INT32 | SUM, whole, (const int32_t[]){1, 3}, sizeof(whole));
+    assert_memory_equal(whole, ((const int32_t[]){INT32_MIN, 5}), sizeof(whole));
+    float real[] = {0.5F, -1};
+    lane_copies(a, FP32 | MIN, real, (const float[]){2, -4}, sizeof(real));
+    assert_memory_equal(real, ((const float[]){0.5F, -4}), sizeof(real));
+    uint16_t half[] = {0x3c00};
+    lane_copies(a, FP16 | SUM, half, (const uint16_t[]){0x3c00}, sizeof(half));
+    assert_int_equal(half[0], 0x3c00); /* not computed */
+    lane_close(a);
+}
+
 TEST(a_queue_is_a_ring_with_a_head_that_moves)
 {
     test_lane a = lane_open(1);

@@ -383,6 +383,39 @@ static void block_is_copied(void)
                          stream));
 }
 
+static void block_is_reduced(void)
+{
+    static const aclDataType types[] = {ACL_INT8,    ACL_INT16, ACL_INT32, ACL_FLOAT,
+                                        ACL_FLOAT16, ACL_BF16,  ACL_UINT8, ACL_DOUBLE};
+    enum { TYPES = sizeof(types) / sizeof(types[0]), COMPUTED = 3, KINDS = 5, MOST = 256 };
+    const unsigned from = any(BLOCKS);
+    const unsigned to = any(BLOCKS);
+    const aclrtStream stream = streams[any(STREAMS)];
+    if (from == to || stream == NULL || blocks[from].address == NULL || blocks[to].address == NULL ||
+        blocks[from].on_host || blocks[to].on_host || blocks[from].size < MOST || blocks[to].size < MOST) {
+        return;
+    }
+    const unsigned type = any(TYPES), kind = ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM + any(KINDS);
+    const unsigned at = any(2) != 0 ? 0 : any(4);
+    const size_t size = any(9) != 0 ? 1 + any(MOST - at) : 0;
+    settle();
+    for (size_t i = 0; i < 2 * MOST; i++) {
+        host[i] = (char)any(256);
+    }
+    const aclError there = aclrtMemcpy(blocks[to].address, MOST, host, MOST, ACL_MEMCPY_HOST_TO_DEVICE);
+    const aclError also = aclrtMemcpy(blocks[from].address, MOST, host + MOST, MOST, ACL_MEMCPY_HOST_TO_DEVICE);
+    const aclError error = aclrtReduceAsync((char *)blocks[to].address + at, blocks[from].address, size,
+                                            (aclrtReduceKind)kind, types[type], stream, NULL);
+    settle();
+    const aclError back = aclrtMemcpy(host, MOST, blocks[to].address, MOST, ACL_MEMCPY_DEVICE_TO_HOST);
+    unsigned sum = 0;
+    for (size_t i = 0; i < MOST && type < COMPUTED; i++) {
+        sum = 31 * sum + (unsigned char)host[i];
+    }
+    say("reduce block %u into %u at %u, %zu bytes, type %d, kind %u: %d, copies %d %d %d, %u", from, to, at, size,
+        (int)types[type], kind, error, there, also, back, sum);
+}
+
 static void address_is_described(void)
 {
     const unsigned i = any(BLOCKS);
@@ -572,6 +605,7 @@ static void (*const steps[])(void) = {
     block_is_filled,
     bytes_go_around,
     block_is_copied,
+    block_is_reduced,
     address_is_described,
     host_is_registered_or_not,
     addresses_come_or_go,

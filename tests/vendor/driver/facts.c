@@ -141,11 +141,14 @@ bool halSupportFeature(uint32_t device, int feature)
     return feature < HAL_FEATURE_HOST_PINNED && (text == NULL || strcmp(text, "0") != 0);
 }
 
+/* As the public driver answers for a 910B (halGetChipCapability). */
 hal_error halGetChipCapability(uint32_t device, hal_capabilities *capabilities)
 {
     (void)device;
     memset(capabilities, 0, sizeof(*capabilities));
-    capabilities->reduce = 1;
+    capabilities->reduce =
+        HAL_REDUCE_FP32 | HAL_REDUCE_FP16 | HAL_REDUCE_INT16 | HAL_REDUCE_INT8 | HAL_REDUCE_INT32 | HAL_REDUCE_BF16;
+    capabilities->reduce_kind = HAL_REDUCE_SUM | HAL_REDUCE_MAX | HAL_REDUCE_MIN;
     return HAL_OK;
 }
 

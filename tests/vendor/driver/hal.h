@@ -129,6 +129,17 @@ typedef struct hal_capabilities {
     uint32_t reserved[30];
 } hal_capabilities;
 
+/* BASE: CAP_SDMA_REDUCE_FP32 and its neighbours: types of elements that the copy engine reduces, and kinds. */
+enum {
+    HAL_REDUCE_FP32 = 1,
+    HAL_REDUCE_FP16 = 1 << 1,
+    HAL_REDUCE_INT16 = 1 << 2,
+    HAL_REDUCE_INT8 = 1 << 4,
+    HAL_REDUCE_INT32 = 1 << 5,
+    HAL_REDUCE_BF16 = 1 << 6,
+};
+enum { HAL_REDUCE_SUM = 1, HAL_REDUCE_MAX = 1 << 1, HAL_REDUCE_MIN = 1 << 2 };
+
 #ifndef WEIR_HAL_TYPES_ONLY
 HAL_DOOR hal_error halDeviceOpen(uint32_t device, void *in, void *out);
 HAL_DOOR hal_error halDeviceClose(uint32_t device, void *in);

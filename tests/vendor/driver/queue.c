@@ -90,12 +90,63 @@ static void write_value(driver_scheduler *on, const driver_task *t)
     on->events[word_at(t, EVENT) % EVENTS] = false;
 }
 
+/* The operation of a copy (src/runtime/core/inc/stars/stars_base.hpp): the low four bits are the kind, the others the
+ * type of the elements. */
+enum { SUM = 1, MAX = 2, MIN = 3, KIND_MASK = 15 };
+enum { INT8 = 0x00, INT16 = 0x10, INT32 = 0x20, FP32 = 0x70, TYPE_MASK = 0xf0 };
+
+/* Defines a function that combines elements of one type. Sums are of the type SUMS, in which integers wrap around. */
+#define REDUCE(name, type, sums)                                                                                       \
+    static void name(unsigned kind, char *to, const char *from, size_t size)                                           \
+    {                                                                                                                  \
+        for (size_t at = 0; at + sizeof(type) <= size; at += sizeof(type)) {                                           \
+            type a, b;                                                                                                 \
+            memcpy(&a, to + at, sizeof(a));                                                                            \
+            memcpy(&b, from + at, sizeof(b));                                                                          \
+            a = kind == SUM ? (type)((sums)a + (sums)b) : (kind == MAX) == (a > b) ? a : b;                            \
+            memcpy(to + at, &a, sizeof(a));                                                                            \
+        }                                                                                                              \
+    }
+
+REDUCE(reduce_int8, int8_t, uint8_t)
+REDUCE(reduce_int16, int16_t, uint16_t)
+REDUCE(reduce_int32, int32_t, uint32_t)
+REDUCE(reduce_fp32, float, float)
+
+/* Elements of the 16-bit float types stay as they are. */
+static void reduce(unsigned operation, char *to, const char *from, size_t size)
+{
+    const unsigned kind = operation & KIND_MASK;
+    switch (operation & TYPE_MASK) {
+    case INT8:
+        reduce_int8(kind, to, from, size);
+        break;
+    case INT16:
+        reduce_int16(kind, to, from, size);
+        break;
+    case INT32:
+        reduce_int32(kind, to, from, size);
+        break;
+    case FP32:
+        reduce_fp32(kind, to, from, size);
+        break;
+    default:
+        break;
+    }
+}
+
 static void copy(const driver_task *t)
 {
-    enum { POINTER_MODE = 15, LENGTH = 28, FROM = 32, TO = 40 };
+    enum { POINTER_MODE = 15, OPERATION = 16, LENGTH = 28, FROM = 32, TO = 40 };
     const uint32_t size = word_at(t, LENGTH);
+    const unsigned operation = t->bytes[OPERATION], kind = operation & KIND_MASK;
     const bool is_of_pointers = (t->bytes[POINTER_MODE] & 1) != 0; /* addresses of addresses in device memory */
-    if (size > 0 && !is_of_pointers) {
+    if (size == 0 || is_of_pointers) {
+        return;
+    }
+    if (kind == SUM || kind == MAX || kind == MIN) {
+        reduce(operation, pointer_at(t, TO), pointer_at(t, FROM), size);
+    } else {
         memmove(pointer_at(t, TO), pointer_at(t, FROM), size);
     }
 }
