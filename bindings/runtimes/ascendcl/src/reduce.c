@@ -53,8 +53,7 @@ static int64_t combine_integers(aclrtReduceKind kind, int64_t a, int64_t b)
                                                                    : b;
 }
 
-/* Defines the loop for elements of one type. READ and WRITE convert an element to the type of FUNCTION
- * and back. */
+/* Defines the loop for elements of one type. READ and WRITE convert an element to the type of FUNCTION and back. */
 #define LOOP(name, type, function, read, write)                                                                        \
     static void name(const struct reduction *r)                                                                        \
     {                                                                                                                  \
