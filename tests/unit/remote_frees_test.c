@@ -13,6 +13,7 @@ enum { A, B, streams, many = 4096 };
 #include "fake_device.h"
 #include "pool/pool_internal.h"
 
+#include <sched.h>
 #include <weir/trace.h>
 
 #define REGION (256 * KIB)
@@ -77,6 +78,7 @@ static void meet(atomic_uint *arrived)
 {
     const unsigned both = (atomic_fetch_add(arrived, 1) | 1) + 1;
     while (atomic_load(arrived) < both) {
+        (void)sched_yield();
     }
 }
 
@@ -585,12 +587,19 @@ TEST(test_a_recorder_misses_no_free)
 
 /* --- many at once --- */
 
+/* The thread sanitizer reports the program's mistake: the second free reads a record that the first one changes. */
+#if defined(__SANITIZE_THREAD__)
+static const bool finds_frees_at_once = false;
+#else
+static const bool finds_frees_at_once = WEIR_CHECKS >= 1;
+#endif
+
 /* Two threads free the same blocks, each block at the same moment: each block is freed once. */
 TEST(test_one_of_two_concurrent_frees_succeeds)
 {
     enum { count = 2000 };
-    if (WEIR_CHECKS < 1) {
-        print_message("skipped: an ordinary build does not look for a free at the same moment\n");
+    if (!finds_frees_at_once) {
+        print_message("skipped: needs a build with internal checks, and no thread sanitizer\n");
         skip();
     }
     struct world w = open_world(free_of_charge());
