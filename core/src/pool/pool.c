@@ -487,11 +487,14 @@ static inline bool is_cacheable(const weir_stream *stream, const weir_block *blo
  * operation. Stream lock held. */
 static inline bool claims(weir_block *block)
 {
+    if (WEIR_CHECKS < 1) {
+        return true;
+    }
     uint32_t word = state_word(block);
-    return WEIR_CHECKS < 1 || (state_in(word) == BLOCK_LIVE &&
-                               __atomic_compare_exchange_n(&block->record.state, &word,
-                                                           word - BLOCK_WORD(BLOCK_LIVE) + BLOCK_WORD(BLOCK_TAKEN),
-                                                           false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return state_in(word) == BLOCK_LIVE &&
+           __atomic_compare_exchange_n(&block->record.state, &word,
+                                       word - BLOCK_WORD(BLOCK_LIVE) + BLOCK_WORD(BLOCK_TAKEN), false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
 }
 
 /* Frees a claimed block to the strategy. Stream lock held on entry, released on return. */

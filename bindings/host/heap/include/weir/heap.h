@@ -177,7 +177,7 @@ typedef struct weir_heap_stats {
     uint64_t decayed_bytes;  /* given back by decay */
     uint64_t decays;         /* times that decay gave memory back */
     uint64_t decay_failures; /* times that the system refused to take memory back; the memory stays in use */
-    uint64_t moved_bytes;    /* idle memory whose pages the kernel moved to other addresses */
+    uint64_t moved_bytes;    /* idle memory that moved to other addresses with its pages */
     uint64_t remade_bytes; /* idle memory that was unmapped, and mapped anew elsewhere, because its pages cannot move */
 } weir_heap_stats;
 
