@@ -11,7 +11,7 @@ while a thread is inside a call of the pool. They need debug information of weir
 import gdb
 import gdb.printing
 
-# core/src/pool/block.h and allocators/src/ranges.h
+# core/src/state/block.h and allocators/src/ranges.h
 BLOCK_STATES = ["unused", "taken", "live", "cached", "returned", "pending"]
 TAKEN, KEPT, BORDER = 1 << 31, 3 << 30, (1 << 32) - 1
 

@@ -102,7 +102,7 @@ static void model_delete_seat(lock_seat *seat);
 #undef free
 #define free(seat) model_delete_seat(seat)
 
-#include "pool/stream_lock.c"
+#include "state/stream_lock.c"
 
 static lock_seat *model_new_seat()
 {

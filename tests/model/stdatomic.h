@@ -1,4 +1,4 @@
-/* tests/model/stdatomic.h: C11's atomics as variables of the model checker, for core/src/pool/stream_lock.[ch].
+/* tests/model/stdatomic.h: C11's atomics as variables of the model checker, for core/src/state/stream_lock.[ch].
  *
  * Only tests/model/lock_model.cc includes it, in place of the compiler's header. At each access another thread may run,
  * and a load may return an older value where the C memory model allows it. relacy's names of memory orders add the

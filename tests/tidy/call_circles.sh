@@ -2,28 +2,20 @@
 # Files of core that call each other in a circle, and calls that go up between the floors of core.
 #   call_circles.sh [--list] OBJECT...
 # A file calls another file if its object leaves a symbol undefined that the other object defines. A circle is a set of
-# files in which each file reaches every other one by calls; a circle of more than five files fails. FLOORS lists rooms
-# (folders of core/src), or single files of a room, from the ground up: a file may call its own floor and the floors below.
+# files in which each file reaches every other one by calls; a circle of more than five files fails. FLOORS lists the
+# folders of core/src from the ground up: a file may call its own floor and the floors below.
 # --list prints every call between files and every circle.
 set -euo pipefail
 list=0
 [ "${1:-}" != --list ] || { list=1; shift; }
-FLOORS='base
-device
-pool/stream_lock pool/block pool/clock pool/counters pool/observers
-order/reuse order/flush order/wait pool/remote_frees
-memory
-order
-pool
-report
-services'
-nm -A "$@" | awk -v list="$list" -v floors="${FLOORS//$'\n'/;}" -v most=5 '
+FLOORS='base device state order memory pool report services'
+nm -A "$@" | awk -v list="$list" -v floors="$FLOORS" -v most=5 '
     function complain(text) { print text > "/dev/stderr"; bad++ }
     function floor_of(file,    room) {
         room = file
         sub(/\/.*/, "", room)
-        if (!(file in floor) && !(room in floor)) { complain(file " is on no floor"); floor[file] = 0 }
-        return file in floor ? floor[file] : floor[room]
+        if (!(room in floor)) { complain(file " is on no floor"); floor[room] = 0 }
+        return floor[room]
     }
     {
         file = $0
@@ -35,11 +27,8 @@ nm -A "$@" | awk -v list="$list" -v floors="${FLOORS//$'\n'/;}" -v most=5 '
         else if ($(NF - 1) ~ /^[A-Z]$/) { home[$NF] = file }
     }
     END {
-        n = split(floors, names, ";")
-        for (i = 1; i <= n; i++) {
-            m = split(names[i], parts, " ")
-            for (j = 1; j <= m; j++) { floor[parts[j]] = i }
-        }
+        n = split(floors, names, " ")
+        for (i = 1; i <= n; i++) { floor[names[i]] = i }
         for (pair in calls) {
             split(pair, part, SUBSEP)
             to = home[part[2]]

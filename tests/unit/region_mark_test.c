@@ -1,5 +1,5 @@
 /* tests/unit/region_mark_test.c: the pool returns idle regions before it takes a new one only where it would otherwise
- * exceed its mark, the most bytes that it has reserved before (memory/mark.h). */
+ * exceed its mark, the most bytes that it has reserved before (state/mark.h). */
 #include "../rig/test.h"
 #include "fake_device.h"
 
@@ -7,7 +7,7 @@
 #include <weir/caching.h>
 #include <weir/pool.h>
 
-#include "memory/mark.h"
+#include "state/mark.h"
 
 struct world {
     struct fake_device fake;

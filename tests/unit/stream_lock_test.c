@@ -7,7 +7,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
-#include "pool/stream_lock.h"
+#include "state/stream_lock.h"
 
 #include "../rig/test.h"
 

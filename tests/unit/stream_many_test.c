@@ -5,7 +5,7 @@
  */
 #include "../rig/sim.h"
 
-#include "pool/pool_internal.h"
+#include "state/pool_internal.h"
 
 #include <weir/adaptor.h>
 #include <weir/caching.h>

@@ -1,7 +1,6 @@
 /* core/src/memory/memory.h: the sources of a pool's memory.
  *
  *     region.c   whole regions of the device
- *     mark.c     when idle regions are returned before the pool grows, and whether that pays (pure)
  *     vm.c       virtual memory: granules that are created, mapped, moved and unmapped; vm_internal.h lists its files
  *     budget.c   how much a pool may take, and the pressure callback
  *     trim.c     returns memory because a caller asks for it or lowers a limit
@@ -11,7 +10,7 @@
 #ifndef WEIR_CORE_MEMORY_H
 #define WEIR_CORE_MEMORY_H
 
-#include "pool/pool_internal.h"
+#include "state/pool_internal.h"
 
 struct request; /* order/order.h */
 

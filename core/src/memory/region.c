@@ -9,8 +9,8 @@
  * them.
  */
 #include "order/order.h"
-#include "pool/front_cache.h"
 #include "shared/cancel.h"
+#include "state/front_cache.h"
 
 #include <stdlib.h>
 

@@ -1,19 +1,18 @@
 /* core/src/order/order.h: how a request gets memory, and which freed memory a stream may use.
  *
- *     take.h     takes a range from a lane and gives it back; the slow path's first step
- *     ladder.c   every way to serve a request, cheapest first: a table and the loop over it
- *     reuse.c    decides which freed memory a stream may use
- *     flush.c    empties front caches and remote free lists
- *     wait.c     learns which work has completed: polling, waiting, marks, the pool's own events
+ *     take.h           takes a range from a lane and gives it back; the slow path's first step
+ *     reuse.c          decides which freed memory a stream may use
+ *     remote_frees.c   frees by threads that do not feed the stream
+ *     flush.c          empties front caches and remote free lists
+ *     wait.c           learns which work has completed: polling, waiting, marks, the pool's own events
  *
- * ladder.c calls the memory of the pool (memory/memory.h), which calls reuse.c, flush.c and wait.c. reuse.c calls none
- * of these files.
+ * wait.c calls flush.c, which calls remote_frees.c and reuse.c. reuse.c calls none of these files.
  */
 #ifndef WEIR_CORE_ORDER_H
 #define WEIR_CORE_ORDER_H
 
 #include "memory/memory.h"
-#include "pool/pool_internal.h"
+#include "state/pool_internal.h"
 
 struct request {
     weir_pool *pool;

@@ -5,7 +5,7 @@
 #define WEIR_CORE_ORDER_TAKE_H
 
 #include "order/order.h"
-#include "pool/front_cache.h"
+#include "state/front_cache.h"
 
 typedef enum take_result {
     TAKE_SERVED,

@@ -11,7 +11,7 @@
  * lock.
  */
 #include "order/order.h"
-#include "pool/front_cache.h"
+#include "state/front_cache.h"
 
 #include <stdlib.h>
 

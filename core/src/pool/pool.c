@@ -8,12 +8,12 @@
  * Guarantee: a block in a front cache is handed out on that stream only, and only for a request that fits its capacity.
  * A cache is bounded in bytes, count and block size. All but tiny blocks leave it before the pool grows.
  */
-#include "front_cache.h"
 #include "order/order.h"
 #include "order/take.h"
-#include "pool_internal.h"
 #include "shared/alloc_at.h"
 #include "shared/hold.h"
+#include "state/front_cache.h"
+#include "state/pool_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  * Cost: a hint is linear in the number of streams. Nothing here is on the path of alloc and free.
  */
 #include "order/order.h"
-#include "pool/front_cache.h"
-#include "pool_internal.h"
+#include "state/front_cache.h"
+#include "state/pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * Cost: linear in the streams and ranges.
  */
 #include "memory/memory.h"
-#include "pool/front_cache.h"
 #include "shared/cancel.h"
+#include "state/front_cache.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -26,7 +26,7 @@
  * at a time.
  */
 #include "order/order.h"
-#include "pool/front_cache.h"
+#include "state/front_cache.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

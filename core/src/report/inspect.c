@@ -4,8 +4,8 @@
  * other, so reading them never delays the fast path by more than one short lock hold.
  */
 #include "memory/memory.h"
-#include "pool/front_cache.h"
 #include "shared/cancel.h"
+#include "state/front_cache.h"
 
 /* --- walk --- */
 

@@ -4,7 +4,7 @@
  * the copy. Cost: linear in the ranges, and a sort. Each range takes 40 bytes of host memory while the snapshot lives.
  */
 #include "order/order.h"
-#include "pool/front_cache.h"
+#include "state/front_cache.h"
 
 #include <stdlib.h>
 

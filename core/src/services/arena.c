@@ -19,7 +19,7 @@
  */
 #include <weir/arena.h>
 
-#include "pool/pool_internal.h"
+#include "state/pool_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

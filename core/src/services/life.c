@@ -4,7 +4,7 @@
  * still use its memory, tries each failing device call twice, and frees every handle even if the device refuses.
  */
 #include "order/order.h"
-#include "pool/pool_internal.h"
+#include "state/pool_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

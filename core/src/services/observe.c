@@ -2,11 +2,11 @@
  *
  * Guarantee: a thread that attaches or detaches an observer holds every stream's lock and is the only thread that may
  * take memory from the device (growth.taken). So for a block that it lists as live the free is still to be reported,
- * for memory that it lists the return is still to be reported, and nothing is reported twice. pool/observers.c does the
- * reporting.
+ * for memory that it lists the return is still to be reported, and nothing is reported twice. state/observers.c does
+ * the reporting.
  */
 #include "memory/memory.h"
-#include "pool/pool_internal.h"
+#include "state/pool_internal.h"
 
 #include <sched.h>
 #include <stdlib.h>

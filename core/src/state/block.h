@@ -1,4 +1,4 @@
-/* core/src/pool/block.h: a block. A block is the strategy's record of its range (weir/strategy.h). While the range is
+/* core/src/state/block.h: a block. A block is the strategy's record of its range (weir/strategy.h). While the range is
  * taken, the pool owns the words of `as.pool` and the state. So a block costs one cache line, and finding the record of
  * a block needs no lookup.
  *

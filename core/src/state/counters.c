@@ -1,9 +1,9 @@
-/* core/src/pool/counters.c: live bytes and their peaks, by stream and by tag.
+/* core/src/state/counters.c: live bytes and their peaks, by stream and by tag.
  *
  * Idea: each stream has its own counters, under the stream's lock. The functions here add them up, locking one stream
  * after the other. A block in a remote free list counts as live.
  */
-#include "pool/front_cache.h"
+#include "state/front_cache.h"
 
 #include <stdlib.h>
 #include <string.h>

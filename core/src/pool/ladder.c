@@ -1,4 +1,4 @@
-/* core/src/order/ladder.c: how a request gets memory that neither the front cache nor its stream's own lane has.
+/* core/src/pool/ladder.c: how a request gets memory that neither the front cache nor its stream's own lane has.
  *
  * Idea: a table of rungs, cheapest first. Each rung has a condition and an action that changes something, and tells how
  * the request may be served after the action. A result found before a lock was released is not used after it: each rung

@@ -1,4 +1,4 @@
-/* core/src/memory/mark.h: decides when idle regions are returned before the pool grows, and whether the device calls
+/* core/src/state/mark.h: decides when idle regions are returned before the pool grows, and whether the device calls
  * pay.
  *
  * Idea: a program pays for the most memory that it ever reserved. So below that high-water mark regions are taken as

@@ -1,4 +1,4 @@
-/* core/src/pool/block.c: data of a block outside its record: the streams that use it, and an index from address to
+/* core/src/state/block.c: data of a block outside its record: the streams that use it, and an index from address to
  * block.
  *
  * Guarantee: a record's memory lives as long as its strategy, so a handle that was freed is still recognised. A lookup
@@ -6,7 +6,7 @@
  * lives as long as the pool. Cost: constant per call. Once a block has been looked up by address, one entry of 24 bytes
  * per block, and as many hash chains as blocks.
  */
-#include "pool/pool_internal.h"
+#include "state/pool_internal.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* core/src/pool/remote_frees.c: remote frees: blocks that threads free on a stream that another thread feeds.
+/* core/src/order/remote_frees.c: remote frees: blocks that threads free on a stream that another thread feeds.
  *
  * Idea: one thread allocates on a stream, and another thread frees there the blocks that it was given. The second
  * thread does not need the stream's lock: it pushes the block onto the stream's remote free list, a lock-free stack.
@@ -16,9 +16,9 @@
  * takes no more than the blocks left over from the last call and one stack, because other threads may free faster than
  * one thread can sort.
  */
-#include "front_cache.h"
 #include "order/order.h"
-#include "pool_internal.h"
+#include "state/front_cache.h"
+#include "state/pool_internal.h"
 
 static const uint64_t most_bytes = UINT64_C(32) << 20;
 

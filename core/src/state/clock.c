@@ -1,11 +1,11 @@
-/* core/src/pool/clock.c: a stream's vector clock, the sets of streams that a request has to ask, and the error messages
- * for foreign streams and tags.
+/* core/src/state/clock.c: a stream's vector clock, the sets of streams that a request has to ask, and the error
+ * messages for foreign streams and tags.
  *
  * Guarantee: a clock only rises. If there is no host memory, a clock misses knowledge; then memory is reused later,
  * never too early. A stream is in a set for as long as it has a reason to be in the set. It may stay longer, which
  * costs one unneeded check.
  */
-#include "pool_internal.h"
+#include "state/pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

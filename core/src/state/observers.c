@@ -1,4 +1,4 @@
-/* core/src/pool/observers.c: calls a pool's observers.
+/* core/src/state/observers.c: calls a pool's observers.
  *
  * Idea: while a pool has observers, front_block_bytes is 0 on every stream, so every alloc and free takes the slow
  * path. There a single flag (pool->watch.any) leads here. Without an observer nothing in this file runs.
@@ -12,8 +12,8 @@
  * list, so it either has not seen the observer or is waited for. Threads that begin to report meanwhile do not delay
  * the end.
  */
-#include "pool_internal.h"
 #include "shared/cancel.h"
+#include "state/pool_internal.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* core/src/pool/pool_internal.h: the parts of a pool. core/README.md describes each file.
+/* core/src/state/pool_internal.h: the parts of a pool. core/README.md describes each file.
  *
  * order/order.h tells how a request gets memory, memory/memory.h where memory comes from.
  *
@@ -20,13 +20,13 @@
 #include <weir/strategy.h>
 
 #include "device/device_internal.h"
-#include "memory/mark.h"
-#include "pool/block.h"
 #include "shared/assert.h"
 #include "shared/clock.h"
 #include "shared/number_map.h"
 #include "shared/round_up.h"
-#include "stream_lock.h"
+#include "state/block.h"
+#include "state/mark.h"
+#include "state/stream_lock.h"
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)

@@ -1,4 +1,4 @@
-/* core/src/memory/mark.c: the arithmetic of the high-water mark; see mark.h. */
+/* core/src/state/mark.c: the arithmetic of the high-water mark; see mark.h. */
 #include "mark.h"
 
 #include "shared/assert.h"

@@ -1,4 +1,4 @@
-/* core/src/pool/stream_lock.c: the biased lock; see stream_lock.h for the idea, the guarantee and the cost. */
+/* core/src/state/stream_lock.c: the biased lock; see stream_lock.h for the idea, the guarantee and the cost. */
 #include "stream_lock.h"
 
 #include "shared/cancel.h"

@@ -1,4 +1,4 @@
-/* core/src/pool/stream_lock.h: a biased lock, almost free for the thread that mostly uses it.
+/* core/src/state/stream_lock.h: a biased lock, almost free for the thread that mostly uses it.
  *
  * Idea: a stream is nearly always fed by one thread at a time. That thread, the owner, has a seat at the lock: its name
  * and a word `busy` that no other thread writes. The owner sets `busy` and then checks that the lock is still `open`

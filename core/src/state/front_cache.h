@@ -1,4 +1,4 @@
-/* core/src/pool/front_cache.h: a stream's cache of freed blocks, last in first out; see pool.c for the idea.
+/* core/src/state/front_cache.h: a stream's cache of freed blocks, last in first out; see pool.c for the idea.
  *
  * The block freed last waits in a register, `last`, for a request of as many granules of 512 bytes. All other blocks
  * wait by capacity:
@@ -15,7 +15,7 @@
 #ifndef WEIR_CORE_FRONT_CACHE_H
 #define WEIR_CORE_FRONT_CACHE_H
 
-#include "pool/pool_internal.h"
+#include "state/pool_internal.h"
 
 /* Returns the size in granules, rounded up, minus one. For size 0, returns a number that equals no block's key. */
 static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
