@@ -70,6 +70,7 @@ bad '--color blue: it is auto, always or never' replay good.wtr --color=blue
 bad '--json and --csv both print' replay good.wtr --json --csv
 bad '--csv has no lines for --sweep' replay good.wtr --csv --sweep
 bad '--csv has no lines for --host' replay good.wtr --csv --host
+good 'trace,device,strategy' replay good.wtr --csv --sweep --report swept.html
 bad '-: standard input is named twice' replay - good.wtr -
 bad 'missing.wtr: ' replay good.wtr missing.wtr --report untouched.html
 [ ! -e untouched.html ] || complain 'a missing trace is told after the work has begun'

@@ -9,7 +9,7 @@ complain() { echo "$1" >&2; failures=$((failures + 1)); }
 files() { find . \( -path ./.git -o -path './build*' -o -name '*.xz' -o -path ./tests/fuzz/corpus \) -prune -o -type f "$@" -print; }
 
 for script in script/* .ci/*; do
-    case $script in *.md) continue ;; esac
+    case $script in *.md | *.awk) continue ;; esac
     [ -f "$script" ] || continue
     [ -x "$script" ] || complain "$script has no run bit"
     bash -n "$script" || complain "$script: bash cannot read it"

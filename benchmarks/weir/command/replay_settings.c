@@ -386,8 +386,11 @@ static int check_settings(const struct settings *settings)
     if (settings->json && settings->csv) {
         return complain("replay", true, "--json and --csv both print to standard output: name one");
     }
-    if (settings->csv && (settings->sweeps || settings->host_rounds != 0)) {
-        return complain("replay", true, "--csv has no lines for --%s", settings->sweeps ? "sweep" : "host");
+    if (settings->csv && settings->host_rounds != 0) {
+        return complain("replay", true, "--csv has no lines for --host");
+    }
+    if (settings->csv && settings->sweeps && settings->report == NULL) { /* the page draws the limits */
+        return complain("replay", true, "--csv has no lines for --sweep; with --report the page has them");
     }
     if (settings->sweep.all && !settings->sweeps) {
         return complain("replay", true, "--sweep-all needs --sweep");
