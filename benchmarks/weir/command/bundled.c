@@ -1,7 +1,7 @@
 /* bundled.c: see bundled.h. */
 #include "bundled.h"
 
-#include "command.h"
+#include "complain.h"
 #include "install_paths.h"
 #include "trace/trace.h"
 

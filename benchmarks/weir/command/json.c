@@ -1,7 +1,7 @@
 /* json.c: see json.h. */
 #include "json.h"
 
-#include "command.h"
+#include "complain.h"
 #include "trace/clean_text.h"
 #include "trace/trace.h"
 

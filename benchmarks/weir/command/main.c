@@ -3,27 +3,17 @@
  * Guarantees of all subcommands: a message is one line of clean text; a failed write is an error and raises no signal;
  * exit status 0 means that all of standard output was written.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* vasprintf */
-#endif
-
 #include "command.h"
-
 #include "json.h"
+#include "process.h"
 #include "suggest.h"
 #include "trace/clean_text.h"
 
 #include <weir/base.h>
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdio_ext.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char help[] =
     "weir: how would another allocator have served this run?\n"
@@ -41,45 +31,6 @@ static const char help[] =
     "  weir help SUBCOMMAND        options and examples; weir SUBCOMMAND --help too\n"
     "  weir --help                 print this text; -h and help too\n"
     "  weir --version              print the version; version too\n";
-
-int complain(const char *subcommand, bool usage, const char *format, ...)
-{
-    va_list arguments;
-    char *text = NULL;
-    (void)fprintf(stderr, "weir %s: ", subcommand);
-    va_start(arguments, format);
-    const int length = vasprintf(&text, format, arguments);
-    va_end(arguments);
-    if (length >= 0) {
-        clean_print(stderr, text, (size_t)length);
-        free(text);
-    } else {
-        (void)fputs("no host memory", stderr);
-    }
-    if (usage) {
-        (void)fprintf(stderr, " (weir %s --help)", subcommand);
-    }
-    (void)fputc('\n', stderr);
-    return EXIT_USAGE;
-}
-
-/* Opens closed standard descriptors in the wrong direction, so that their use still fails. Without this, the first file
- * that is opened would become standard output and receive the printed lines. */
-static void fill_closed_descriptors(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
-            (void)open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
-        }
-    }
-}
-
-static struct sigaction file_size_before;
-
-const struct sigaction *usual_file_size_action(void)
-{
-    return &file_size_before;
-}
 
 static const struct {
     const char *name;
@@ -139,24 +90,12 @@ static int run(int argc, char **argv)
     return run_subcommand(2, asked);
 }
 
-/* Closes standard output. Returns true if all printed text was written.
- * A closed standard output is no error if nothing was printed. */
-static bool close_output(void)
-{
-    const bool failed = ferror(stdout) != 0;
-    const bool pending = __fpending(stdout) != 0;
-    errno = 0;
-    return (fclose(stdout) == 0 || (!pending && errno == EBADF)) && !failed;
-}
-
 int main(int argc, char **argv)
 {
-    const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    fill_closed_descriptors();
+    process_begin();
     json_watch_memory();
-    (void)sigaction(SIGXFSZ, &ignore, &file_size_before);
     const int status = run(argc, argv);
-    if (!close_output() && status != EXIT_USAGE) {
+    if (!process_close_output() && status != EXIT_USAGE) {
         (void)fprintf(stderr, "weir: standard output could not be written%s%s\n", errno != 0 ? ": " : "",
                       errno != 0 ? strerror(errno) : "");
         return EXIT_USAGE;

@@ -1,7 +1,7 @@
 /* options.c: see options.h. */
 #include "options.h"
 
-#include "command.h"
+#include "complain.h"
 #include "suggest.h"
 
 #include <getopt.h>

@@ -1,7 +1,7 @@
 /* part_options.c: see part_options.h. */
 #include "part_options.h"
 
-#include "command.h"
+#include "complain.h"
 #include "units.h"
 
 #include <stdio.h>

@@ -12,6 +12,7 @@
 
 #include "install_paths.h"
 #include "options.h"
+#include "process.h"
 #include "record_collect.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -286,7 +287,7 @@ static bool set_preload(const char *library)
 /* Runs the program, in the child. If exec fails, writes errno to the pipe `report`. */
 static void become(char **arguments, const sigset_t *mask, int report)
 {
-    (void)sigaction(SIGXFSZ, usual_file_size_action(), NULL);
+    (void)sigaction(SIGXFSZ, process_usual_file_size_action(), NULL);
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
     (void)execvp(arguments[0], arguments);
     const int why = errno;

@@ -2,7 +2,7 @@
 #include "replay_settings.h"
 
 #include "bundled.h"
-#include "command.h"
+#include "complain.h"
 #include "suggest.h"
 #include "units.h"
 
