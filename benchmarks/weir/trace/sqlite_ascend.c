@@ -7,7 +7,7 @@
  * A block is freed at the later of its two release times. The recorded active release is often some microseconds
  * earlier than the release, which is impossible and must be an inaccuracy of the profiler.
  */
-#include "sqlite_file.h"
+#include "sqlite_read.h"
 
 #include <inttypes.h>
 

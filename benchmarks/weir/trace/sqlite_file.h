@@ -58,10 +58,4 @@ bool sqlite_scan_refuse(const struct sqlite_scan *scan, weir_status status, unsi
 bool sqlite_read_names(struct sqlite_file *file, const char *table, struct profile *profile, struct id_map *names,
                        const char *looked_for, int64_t *special);
 
-/* The formats. */
-bool ascend_db_parse(struct sqlite_file *file, const struct trace_source *source, const struct trace_limits *limits,
-                     struct trace **out, struct trace_error *error);
-bool nsys_parse(struct sqlite_file *file, const struct trace_source *source, const struct trace_limits *limits,
-                struct trace **out, struct trace_error *error);
-
 #endif

@@ -6,7 +6,7 @@
  * _MEMSET are work, _SYNCHRONIZATION waits, _CUDA_EVENT records of events, NVTX_EVENTS ranges of a thread that give
  * allocations their tags. Tables without rows are missing in an export.
  */
-#include "sqlite_file.h"
+#include "sqlite_read.h"
 
 #include <string.h>
 

@@ -1,0 +1,26 @@
+/* sqlite_read.c: reads the databases of profilers. The names of the tables tell which profiler wrote the database; the
+ * reader for that profiler is called.
+ */
+#include "sqlite_read.h"
+
+bool sqlite_parse(const struct trace_source *source, const struct trace_limits *limits, struct trace **out,
+                  struct trace_error *error)
+{
+    struct sqlite_file *file;
+    if (!sqlite_file_open(&file, source, error)) {
+        return false;
+    }
+    bool done;
+    if (sqlite_file_has(file, "OP_MEMORY")) {
+        done = ascend_db_parse(file, source, limits, out, error);
+    } else if (sqlite_file_has(file, "CUDA_GPU_MEMORY_USAGE_EVENTS")) {
+        done = nsys_parse(file, source, limits, out, error);
+    } else {
+        done =
+            trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
+                      "is a SQLite database without the table OP_MEMORY (torch_npu's profiler with "
+                      "profile_memory=True) or CUDA_GPU_MEMORY_USAGE_EVENTS (nsys profile --cuda-memory-usage=true)");
+    }
+    sqlite_file_close(file);
+    return done;
+}
