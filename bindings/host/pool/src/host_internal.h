@@ -266,7 +266,7 @@ void weir__host_decay_look(weir_host_pool *pool);
 typedef void (*weir__host_visitor)(void *ctx, uint64_t block, uint64_t bytes);
 void weir__host_each_live(weir_host_pool *pool, weir__host_visitor visit, void *ctx);
 
-/* --- the pool --- */
+/* --- ledger.c: bytes against limits --- */
 
 /* The bytes that the pools under one limit hold. A host pool has its own ledger; the pools of a heap share a ledger. */
 typedef struct weir__host_ledger {
@@ -281,6 +281,16 @@ typedef struct weir__host_ledger {
     bool is_in_group;            /* a control group has less memory than the machine */
     weir_shared_limit *shared;   /* NULL: none */
 } weir__host_ledger;
+
+/* Counts bytes against the limit. Returns false if the limit refuses them. */
+bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes);
+void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes);
+
+/* True if the limit refused the last attempt of the calling thread's request. A request first asks for more than it
+ * needs. If the limit refuses that attempt and the system refuses the smaller one, a higher limit would not help. */
+extern _Thread_local bool weir__host_limit_refused __attribute__((tls_model("initial-exec")));
+
+/* --- the pool --- */
 
 /* A block's index in its slab is offset * reciprocal >> WEIR__HOST_RECIPROCAL_SHIFT: exact below
  * WEIR__HOST_SLAB_BYTES. */
@@ -382,9 +392,6 @@ weir_status weir__host_free_telling(weir_host_pool *pool, void *ptr, uint64_t *b
 /* Enlarges a live block at its address to at least `size` bytes. Returns its new size, or 0 if nothing has changed. */
 uint64_t weir__host_grow(weir_host_pool *pool, void *ptr, uint64_t size);
 
-/* Counts bytes against the limit. Returns false if the limit refuses them. */
-bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes);
-void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes);
 /* Returns the pool's node with that number, or NULL if there is none. */
 weir__host_node *weir__host_node_numbered(weir_host_pool *pool, int32_t number);
 

@@ -682,41 +682,10 @@ static weir_status take(weir__host_node *node, const struct request *r, void **p
     return status;
 }
 
-/* True if the limit refused the last attempt of the calling thread's request. A request first asks for more than it
- * needs. If the limit refuses that attempt and the system refuses the smaller one, a higher limit would not help. */
-static _Thread_local bool limit_refused;
-
-bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
+static void trim_other(weir_host_pool *other)
 {
-    WEIR_ASSERT(bytes != 0);
-    weir__host_ledger *ledger = pool->ledger;
-    const uint64_t limit = atomic_load_explicit(&ledger->limit_bytes, memory_order_relaxed);
-    uint64_t held = atomic_load(&ledger->held_bytes);
-    do {
-        if (limit != 0 && (bytes > limit || held > limit - bytes)) {
-            limit_refused = true;
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak(&ledger->held_bytes, &held, held + bytes));
-    if (ledger->shared != NULL && !weir__shared_limit_take(ledger->shared, bytes)) {
-        (void)atomic_fetch_sub(&ledger->held_bytes, bytes);
-        limit_refused = true;
-        return false;
-    }
-    uint64_t peak = atomic_load(&ledger->peak_held_bytes);
-    while (peak < held + bytes && !atomic_compare_exchange_weak(&ledger->peak_held_bytes, &peak, held + bytes)) {
-    }
-    limit_refused = false;
-    return true;
-}
-
-void weir__host_limit_give(weir_host_pool *pool, uint64_t bytes)
-{
-    WEIR_ASSERT(atomic_load(&pool->ledger->held_bytes) >= bytes);
-    (void)atomic_fetch_sub(&pool->ledger->held_bytes, bytes);
-    if (pool->ledger->shared != NULL) {
-        weir__shared_limit_give(pool->ledger->shared, bytes);
-    }
+    const weir_status status = weir_host_trim(other, 0, NULL);
+    (void)status; /* after a failed trim, too, the caller tries its request again */
 }
 
 static weir_status take_or_trim(weir__host_node *node, const struct request *r, void **ptr)
@@ -727,7 +696,7 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
     if (shared != NULL && r->size > weir__shared_limit_bytes(shared)) {
         return WEIR_ERR_LIMIT; /* refuses the request before the pool takes chunks that it would have to give back */
     }
-    limit_refused = false;
+    weir__host_limit_refused = false;
     weir__host_cache_obey(pool);
     (void)weir__host_pending_collect(pool);
     weir_status status = take(node, r, &block);
@@ -736,7 +705,7 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
         (void)weir__host_pending_wait(pool);
         (void)trim(pool, 0, WEIR_TRIM_WAIT);
         if (shared != NULL) {
-            weir__shared_limit_trim_others(shared, pool);
+            weir__shared_limit_visit_others(shared, pool, trim_other);
         }
         status = take(node, r, &block);
     }
@@ -745,7 +714,7 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
         return WEIR_OK;
     }
     (void)atomic_fetch_add(&node->failures, 1);
-    return status == WEIR_ERR_NO_MEMORY && limit_refused ? WEIR_ERR_LIMIT : status;
+    return status == WEIR_ERR_NO_MEMORY && weir__host_limit_refused ? WEIR_ERR_LIMIT : status;
 }
 
 /* Slow path of all allocations: invalid arguments, another node than last time, an empty or missing cache. */

@@ -478,14 +478,14 @@ void weir__shared_limit_leave(weir_shared_limit *limit, weir_host_pool *pool)
     (void)pthread_mutex_unlock(&limit->pools_lock);
 }
 
-void weir__shared_limit_trim_others(weir_shared_limit *limit, const weir_host_pool *pool)
+void weir__shared_limit_visit_others(weir_shared_limit *limit, const weir_host_pool *pool,
+                                     void (*visit)(weir_host_pool *other))
 {
     WEIR_ASSERT(pool->ledger->shared == limit);
     (void)pthread_mutex_lock(&limit->pools_lock);
     for (weir_host_pool *other = limit->pools; other != NULL; other = other->next_limited) {
         if (other != pool) {
-            const weir_status status = weir_host_trim(other, 0, NULL);
-            (void)status; /* after a failed trim, too, the caller tries its request again */
+            visit(other);
         }
     }
     (void)pthread_mutex_unlock(&limit->pools_lock);

@@ -29,8 +29,10 @@ void weir__shared_limit_leave(weir_shared_limit *limit, weir_host_pool *pool);
 bool weir__shared_limit_take(weir_shared_limit *limit, uint64_t bytes);
 void weir__shared_limit_give(weir_shared_limit *limit, uint64_t bytes);
 uint64_t weir__shared_limit_bytes(weir_shared_limit *limit);
-/* Gives back the idle memory of all other pools of the process. The caller holds no lock of a pool. */
-void weir__shared_limit_trim_others(weir_shared_limit *limit, const weir_host_pool *pool);
+/* Calls `visit` for all other pools of the process that share the limit; none of them ends meanwhile. The caller holds
+ * no lock of a pool. */
+void weir__shared_limit_visit_others(weir_shared_limit *limit, const weir_host_pool *pool,
+                                     void (*visit)(weir_host_pool *other));
 /* Writes, like snprintf, a line that names the limit and the holders of its bytes. */
 size_t weir__shared_limit_explain(weir_shared_limit *limit, char *text, size_t size);
 
