@@ -50,7 +50,7 @@ enum {
 
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
 
-struct arena {
+struct bump {
     struct ranges ranges;   /* must be the first member: most of the strategy's functions take a struct ranges */
     struct range **current; /* for each lane, the record of its bump range, or NULL */
     size_t lane_count;
@@ -60,15 +60,15 @@ struct arena {
 
 /* --- life --- */
 
-static size_t arena_state_size(const void *config)
+static size_t bump_state_size(const void *config)
 {
     (void)config;
-    return sizeof(struct arena);
+    return sizeof(struct bump);
 }
 
-static weir_status arena_init(void *state, const void *config)
+static weir_status bump_init(void *state, const void *config)
 {
-    struct arena *arena = state;
+    struct bump *bump = state;
     weir_bump_config own;
     static const weir_bump_config defaults = WEIR_BUMP_CONFIG_INIT;
     weir_status status =
@@ -76,57 +76,57 @@ static weir_status arena_init(void *state, const void *config)
     if (status != WEIR_OK) {
         return status;
     }
-    *arena = (struct arena){.least_place = LEAST_HOLE, .fixed_chunk = own.chunk_bytes};
+    *bump = (struct bump){.least_place = LEAST_HOLE, .fixed_chunk = own.chunk_bytes};
     return WEIR_OK;
 }
 
-static void arena_fini(void *state)
+static void bump_fini(void *state)
 {
-    struct arena *arena = state;
-    free(arena->current);
+    struct bump *bump = state;
+    free(bump->current);
     weir_ranges_fini(state);
 }
 
-static weir_status arena_lane_add(void *state, weir_lane lane)
+static weir_status bump_lane_add(void *state, weir_lane lane)
 {
-    WEIR_ASSERT(((struct arena *)state)->lane_count <= ((struct arena *)state)->ranges.lane_count);
-    struct arena *arena = state;
+    WEIR_ASSERT(((struct bump *)state)->lane_count <= ((struct bump *)state)->ranges.lane_count);
+    struct bump *bump = state;
     weir_status status = weir_ranges_lane_add(state, lane);
-    const size_t count = arena->ranges.lane_count;
-    if (status != WEIR_OK || arena->lane_count == count) {
+    const size_t count = bump->ranges.lane_count;
+    if (status != WEIR_OK || bump->lane_count == count) {
         return status;
     }
-    struct range **current = realloc(arena->current, count * sizeof(*current));
+    struct range **current = realloc(bump->current, count * sizeof(*current));
     if (current == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    arena->current = current;
-    while (arena->lane_count < count) {
-        current[arena->lane_count++] = NULL;
+    bump->current = current;
+    while (bump->lane_count < count) {
+        current[bump->lane_count++] = NULL;
     }
     return WEIR_OK;
 }
 
 /* --- chunks --- */
 
-static uint64_t arena_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
-                                  uint64_t granularity)
+static uint64_t bump_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
+                                 uint64_t granularity)
 {
-    const struct arena *arena = state;
+    const struct bump *bump = state;
     const uint64_t need = range_need(size, align);
     uint64_t chunk = reserved / 8;
     chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk;
     chunk = chunk > MOST_CHUNK ? MOST_CHUNK : chunk;
-    chunk = arena->fixed_chunk != 0 ? arena->fixed_chunk : chunk;
+    chunk = bump->fixed_chunk != 0 ? bump->fixed_chunk : chunk;
     return range_round_up(need < chunk / own_chunk ? chunk : need, granularity);
 }
 
-static weir_status arena_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
-                                    weir_tick tick, void **out)
+static weir_status bump_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,
+                                   weir_tick tick, void **out)
 {
-    struct arena *arena = state;
+    struct bump *bump = state;
     (void)size_hint;
-    arena->least_place = size / hole_share < arena->least_place ? size / hole_share : arena->least_place;
+    bump->least_place = size / hole_share < bump->least_place ? size / hole_share : bump->least_place;
     return weir_ranges_region_add(state, chunk_kind, address, size, lane, tick, out);
 }
 
@@ -138,9 +138,9 @@ static bool is_free_in(const struct range *range, weir_lane lane)
 }
 
 /* Returns the bump range of the lane; NULL if there is none. */
-static struct range *current_of(const struct arena *arena, weir_lane lane)
+static struct range *current_of(const struct bump *bump, weir_lane lane)
 {
-    struct range *range = lane < arena->lane_count ? arena->current[lane] : NULL;
+    struct range *range = lane < bump->lane_count ? bump->current[lane] : NULL;
     return range != NULL && is_free_in(range, lane) ? range : NULL;
 }
 
@@ -154,65 +154,65 @@ static bool serves(const struct range *range, weir_tick limit, uint64_t bytes, u
 /* Returns the gathered range if gather was the last call, else the bump range of the lane if it holds the request. Else
  * returns the smallest hole or empty chunk that holds the request, so that empty chunks stay empty as long as
  * possible. */
-static struct range *find(struct arena *arena, weir_lane lane, weir_tick limit, uint64_t bytes, uint64_t align)
+static struct range *find(struct bump *bump, weir_lane lane, weir_tick limit, uint64_t bytes, uint64_t align)
 {
     WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
-    struct range *range = weir__ranges_take_gathered(&arena->ranges, lane, limit, bytes, align);
+    struct range *range = weir__ranges_take_gathered(&bump->ranges, lane, limit, bytes, align);
     if (range == NULL) {
-        range = current_of(arena, lane);
+        range = current_of(bump, lane);
         range = range != NULL && serves(range, limit, bytes, align) ? range : NULL;
     }
     return range != NULL ? range
-                         : weir__ranges_find(&arena->ranges, chunk_kind, lane, limit, bytes, align, arena->least_place);
+                         : weir__ranges_find(&bump->ranges, chunk_kind, lane, limit, bytes, align, bump->least_place);
 }
 
-static weir_status arena_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
-                               weir_range *out)
+static weir_status bump_alloc(void *state, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align,
+                              weir_range *out)
 {
-    struct arena *arena = state;
+    struct bump *bump = state;
     const uint64_t bytes = range_round_up(size, RANGE_GRANULE);
-    struct range *range = find(arena, lane, limit, bytes, align);
+    struct range *range = find(bump, lane, limit, bytes, align);
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    struct range *block = weir__ranges_cut(&arena->ranges, range, bytes, align, false);
+    struct range *block = weir__ranges_cut(&bump->ranges, range, bytes, align, false);
     if (block == NULL) {
         return WEIR_ERR_INTERNAL;
     }
     WEIR_ASSERT(block->record.size >= bytes);
-    weir__ranges_hand_out(&arena->ranges, block, out);
+    weir__ranges_hand_out(&bump->ranges, block, out);
     /* The free end above the block becomes the bump range of the lane (`current`), unless `current` lies elsewhere and
      * is larger. */
-    const struct range *current = current_of(arena, lane);
+    const struct range *current = current_of(bump, lane);
     struct range *above = block->next;
     if (is_free_in(above, lane) && (current == NULL || current == range || above->record.size > current->record.size)) {
-        arena->current[lane] = above;
+        bump->current[lane] = above;
     }
     return WEIR_OK;
 }
 
 /* Frees a block. If the lane's bump range (`current`) lies beside it, the two merge, which lowers the bump pointer. If
  * all blocks of a chunk are free in one lane, the chunk is one range again, with the latest of their ticks. */
-static void arena_free(void *state, void *token, weir_lane lane, weir_tick tick)
+static void bump_free(void *state, void *token, weir_lane lane, weir_tick tick)
 {
-    struct arena *arena = state;
+    struct bump *bump = state;
     struct range *block = token;
-    const struct range *current = current_of(arena, lane);
+    const struct range *current = current_of(bump, lane);
     const bool bumping = current != NULL && (block->next == current || block->prev == current);
-    struct range *whole = weir__ranges_free(&arena->ranges, block, lane, tick);
+    struct range *whole = weir__ranges_free(&bump->ranges, block, lane, tick);
     WEIR_ASSERT(is_free_in(whole, lane));
     if (bumping) {
-        WEIR_ASSERT(lane < arena->lane_count);
-        arena->current[lane] = whole;
+        WEIR_ASSERT(lane < bump->lane_count);
+        bump->current[lane] = whole;
     }
 }
 
 /* Gathers a run of free ranges. alloc has searched all ranges of the lane of at least least_place bytes. So if no other
  * lane holds memory, only crumbs (smaller free ranges) are left to gather. */
-static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
-                         uint64_t size, uint64_t align, bool last_resort)
+static bool bump_gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes,
+                        uint64_t size, uint64_t align, bool last_resort)
 {
-    struct arena *arena = state;
+    struct bump *bump = state;
     const struct range_wish wish = {
         .lane = lane,
         .tick = tick,
@@ -220,9 +220,9 @@ static bool arena_gather(void *state, weir_lane lane, weir_tick tick, const weir
         .lanes = lanes,
         .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
-        .least = last_resort ? 0 : arena->least_place,
+        .least = last_resort ? 0 : bump->least_place,
     };
-    return weir__ranges_gather_for_alloc(&arena->ranges, chunk_kind, &wish, last_resort);
+    return weir__ranges_gather_for_alloc(&bump->ranges, chunk_kind, &wish, last_resort);
 }
 
 const weir_strategy_ops *weir_bump_strategy(void)
@@ -231,18 +231,18 @@ const weir_strategy_ops *weir_bump_strategy(void)
         .struct_size = sizeof(ops),
         .name = "bump",
         .granule_bytes = RANGE_GRANULE,
-        .state_size = arena_state_size,
-        .init = arena_init,
-        .fini = arena_fini,
-        .lane_add = arena_lane_add,
-        .region_size = arena_region_size,
-        .region_add = arena_region_add,
+        .state_size = bump_state_size,
+        .init = bump_init,
+        .fini = bump_fini,
+        .lane_add = bump_lane_add,
+        .region_size = bump_region_size,
+        .region_add = bump_region_add,
         .region_remove = weir_ranges_region_remove,
         .region_idle = weir_ranges_region_idle,
-        .alloc = arena_alloc,
-        .free = arena_free,
+        .alloc = bump_alloc,
+        .free = bump_free,
         .promote = weir_ranges_promote,
-        .gather = arena_gather,
+        .gather = bump_gather,
         .walk = weir_ranges_walk,
         .check = weir_ranges_check,
         .stats = weir_ranges_stats,

@@ -165,7 +165,7 @@ TEST(test_limit_below_a_page)
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }
 
-TEST(test_ladder)
+TEST(test_steps)
 {
     weir_host_pool *pool = NULL;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;

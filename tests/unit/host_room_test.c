@@ -130,7 +130,7 @@ TEST(test_a_refusal_is_forgotten_when_memory_comes_back)
     }
 }
 
-/* If the runtime refuses to register memory, the next step of the ladder serves the request, and weir_host_query
+/* If the runtime refuses to register memory, the next step serves the request, and weir_host_query
  * reports this step. */
 TEST(test_memory_that_was_not_registered_is_not_pinned)
 {

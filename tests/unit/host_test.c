@@ -1,4 +1,4 @@
-/* The host pool's ladder, nodes and runtime: over runtimes in which every call can fail, and over simulated
+/* The host pool's steps, nodes and runtime: over runtimes in which every call can fail, and over simulated
  * machines. */
 #include "../rig/test.h"
 #include "host_internal.h"
@@ -261,7 +261,7 @@ TEST(test_names)
     assert_string_equal(weir_host_kind_text((weir_host_kind)-1), "unknown");
 }
 
-TEST(test_ladder)
+TEST(test_steps)
 {
     static const struct setting any = {.flags = 0};
     rt_reset();

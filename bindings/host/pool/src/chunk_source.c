@@ -39,7 +39,7 @@ static void note_reason(weir__host_node *node, weir_host_kind kind, const char *
     (void)pthread_mutex_unlock(&node->chunk_lock);
 }
 
-static void note_place_error(const struct attempt *a, const weir__numa_error *error)
+static void note_numa_error(const struct attempt *a, const weir__numa_error *error)
 {
     char text[sizeof(a->node->reasons[0])];
     (void)weir__numa_error_text(error, text, sizeof(text));
@@ -82,7 +82,7 @@ static weir_status place(struct attempt *a, void *at)
         status = weir__numa_map(at, a->size, pages, &a->memory, &error);
     }
     if (status != WEIR_OK) {
-        note_place_error(a, &error);
+        note_numa_error(a, &error);
         return status;
     }
     (void)madvise(a->memory, (size_t)a->size, MADV_DONTFORK);
@@ -97,7 +97,7 @@ static weir_status place(struct attempt *a, void *at)
     };
     status = weir__numa_pages_on(&request, &a->placed, &error);
     if (status != WEIR_OK) {
-        note_place_error(a, &error);
+        note_numa_error(a, &error);
         weir__numa_unmap(a->memory, a->size, true);
     }
     return status;
@@ -123,7 +123,7 @@ static weir_status pin(const struct attempt *a)
     default:
         status = weir__numa_lock(a->memory, a->size, &error);
         if (status != WEIR_OK) {
-            note_place_error(a, &error);
+            note_numa_error(a, &error);
         }
         return status;
     }
@@ -300,7 +300,7 @@ static bool is_allowed(const weir__host_node *node, weir_host_kind kind)
     return (node->pool->config.kinds >> kind & 1) != 0;
 }
 
-weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got)
+weir_status weir__host_chunk_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got)
 {
     WEIR_ASSERT(size != 0);
     const uint64_t began = wall_ns();
@@ -358,7 +358,7 @@ static weir__host_chunk *leave(weir__host_node *node, uint64_t address)
     return chunk;
 }
 
-weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size)
+weir_status weir__host_chunk_give(weir__host_node *node, uint64_t address, uint64_t size)
 {
     const uint64_t began = wall_ns();
     weir__host_chunk *chunk = leave(node, address);

@@ -49,7 +49,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
     if (!weir__host_limit_take(node->pool, size)) {
         return WEIR_ERR_LIMIT;
     }
-    const weir_status status = weir__host_ladder_take(node, 0, size, address);
+    const weir_status status = weir__host_chunk_take(node, 0, size, address);
     if (status != WEIR_OK) {
         weir__host_limit_give(node->pool, size);
     }
@@ -59,7 +59,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     weir__host_node *node = ctx;
-    const weir_status status = weir__host_ladder_give(node, address, size);
+    const weir_status status = weir__host_chunk_give(node, address, size);
     if (status == WEIR_OK) {
         weir__host_limit_give(node->pool, size);
     }
@@ -108,12 +108,12 @@ static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_ha
     WEIR_ASSERT(handle == size);
     (void)handle;
     uint64_t unused = 0;
-    return weir__host_ladder_take(ctx, address, size, &unused);
+    return weir__host_chunk_take(ctx, address, size, &unused);
 }
 
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
-    return weir__host_ladder_give(ctx, address, size);
+    return weir__host_chunk_give(ctx, address, size);
 }
 
 /* --- ordering --- */

@@ -109,8 +109,8 @@ static inline bool weir__host_is_pageable(const weir_host_pool_config *config)
 
 /* Makes pinned memory for a node at `address`, inside a reservation (mapped chunks), or at any address of the runtime's
  * choice (address 0: kind RUNTIME only). On success the chunk is in the node's list and in the registry. */
-weir_status weir__host_ladder_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got);
-weir_status weir__host_ladder_give(weir__host_node *node, uint64_t address, uint64_t size);
+weir_status weir__host_chunk_take(weir__host_node *node, uint64_t address, uint64_t size, uint64_t *got);
+weir_status weir__host_chunk_give(weir__host_node *node, uint64_t address, uint64_t size);
 
 /* --- thread_cache.c: blocks cached by a thread --- */
 
