@@ -15,7 +15,7 @@
  *
  * Counters that show it: soft_limit_growths and pressure_calls of weir_pool_stats.
  */
-#include "order/order.h"
+#include "memory/memory.h"
 #include "shared/cancel.h"
 
 #include <inttypes.h>

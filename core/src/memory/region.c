@@ -8,7 +8,7 @@
  * Cost: a device call, made without any lock; and a step per region to find idle regions, unless the strategy lists
  * them.
  */
-#include "order/order.h"
+#include "memory/memory.h"
 #include "shared/cancel.h"
 #include "state/front_cache.h"
 

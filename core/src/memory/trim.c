@@ -5,7 +5,7 @@
  *
  * Cost: flushes and polls every stream; a device call for each region or handle that is returned.
  */
-#include "order/order.h"
+#include "memory/memory.h"
 
 #include <inttypes.h>
 

@@ -13,7 +13,7 @@
 #ifndef WEIR_CORE_VM_INTERNAL_H
 #define WEIR_CORE_VM_INTERNAL_H
 
-#include "order/order.h"
+#include "memory/memory.h"
 #include "vm_window.h"
 
 /* One granule of a span. If `handle` is 0, the granule is a hole: addresses without memory. Otherwise it is number `at`

@@ -11,7 +11,7 @@
 #ifndef WEIR_CORE_ORDER_H
 #define WEIR_CORE_ORDER_H
 
-#include "memory/memory.h"
+#include "state/memory_ops.h"
 #include "state/pool_internal.h"
 
 struct request {

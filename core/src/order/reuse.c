@@ -14,7 +14,6 @@
 
 #include <string.h>
 
-#include "memory/memory.h"
 #include "take.h"
 
 /* --- taking --- */

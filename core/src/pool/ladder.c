@@ -11,6 +11,7 @@
  *
  * Cost: a search for each rung; each action states its own cost. served[] counts which rung served.
  */
+#include "memory/memory.h"
 #include "order/order.h"
 #include "shared/cancel.h"
 

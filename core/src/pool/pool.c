@@ -8,6 +8,7 @@
  * Guarantee: a block in a front cache is handed out on that stream only, and only for a request that fits its capacity.
  * A cache is bounded in bytes, count and block size. All but tiny blocks leave it before the pool grows.
  */
+#include "memory/memory.h"
 #include "order/order.h"
 #include "order/take.h"
 #include "shared/alloc_at.h"
