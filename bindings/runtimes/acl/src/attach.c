@@ -3,9 +3,7 @@
  * Idea: ACL forbids that one allocator object serves two streams at once. So each stream gets an object of its own, an
  * attachment; the pool behind all attachments is thread safe.
  *
- * Guarantees. A registration outlives neither its stream nor its attachment. The memory of an attachment is never
- * freed, but used again after 64 later attachments were detached. So an executor that kept the object calls into valid
- * memory and gets NULL, and a second detach of the same handle is recognised. While live > 0, attachment and pool stay.
+ * Guarantees. A registration outlives neither its stream nor its attachment. While live > 0, attachment and pool stay.
  *
  *     live = blocks that ACL holds + alloc callbacks in progress; `closed` forbids new ones:
  *     alloc raises live, then reads closed; detach sets closed, then reads live. One of the two sees the other.
@@ -20,149 +18,6 @@
  * itself when it is GONE and ACL holds no block of it any more (weir__acl_sweep).
  */
 #include "attachment.h"
-
-#include <stdlib.h>
-
-#define RETIRED_KEPT 64u
-
-/* Every attachment ever made is in one of two lists. `retired` is a queue in the order of detaching: the oldest is used
- * again first. */
-static weir_acl_attachment *in_use;
-static weir_acl_attachment *retired;
-static weir_acl_attachment **retired_end = &retired;
-static size_t retired_count;
-static _Atomic uint64_t epoch;
-
-uint64_t weir_acl_epoch(void)
-{
-    return atomic_load(&epoch);
-}
-
-void weir__acl_next_epoch(void)
-{
-    (void)atomic_fetch_add(&epoch, 1);
-}
-
-/* --- attachments (the lock is held) --- */
-
-static weir_acl_attachment *attached_to(const void *native)
-{
-    weir_acl_attachment *found = in_use;
-    while (found != NULL && (found->state != ATTACHED || found->native != native)) {
-        found = found->next;
-    }
-    return found;
-}
-
-/* True if the pool must not be attached to the stream. A stream has at most one registered allocator, and at most one
- * attachment for each pool, so exactly one attachment tells the pool of the stream's end. */
-static bool is_taken(const void *native, bool registers, const weir_pool *pool)
-{
-    for (weir_acl_attachment *other = in_use; other != NULL; other = other->next) {
-        if (other->state == ATTACHED && other->native == native &&
-            ((registers && other->registers) || atomic_load(&other->pool) == pool)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-weir_acl_attachment *weir__acl_first_locked(void)
-{
-    return in_use;
-}
-
-bool weir__acl_is_attachment_locked(const weir_acl_attachment *self)
-{
-    const weir_acl_attachment *found = in_use;
-    while (found != NULL && found != self) {
-        found = found->next;
-    }
-    return found != NULL;
-}
-
-static weir_acl_attachment *take_unused(void)
-{
-    if (retired_count <= RETIRED_KEPT) {
-        return calloc(1, sizeof(weir_acl_attachment));
-    }
-    weir_acl_attachment *oldest = retired;
-    retired = oldest->next;
-    retired_count--;
-    return oldest;
-}
-
-weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
-                                            const weir__acl_role *role)
-{
-    weir_acl_attachment *self = take_unused();
-    if (self == NULL) {
-        return NULL;
-    }
-    atomic_store(&self->pool, pool);
-    atomic_store(&self->stream, stream);
-    atomic_store(&self->live, 0);
-    atomic_store(&self->requests, 0);
-    atomic_store(&self->failures, 0);
-    atomic_store(&self->refused_frees, 0);
-    self->state = ATTACHED;
-    self->busy = true;
-    self->registers = role->registers;
-    self->is_held = role->is_held;
-    self->is_device = false;
-    self->device = role->device;
-    self->watched = false;
-    self->native = native;
-    self->old_native = NULL;
-    self->context = NULL;
-    self->end_pending = false;
-    self->registered_on = NULL;
-    self->workspace = NULL;
-    self->idle = NULL;
-    self->next = in_use;
-    in_use = self;
-    atomic_store(&self->closed, false);
-    return self;
-}
-
-static void add_to_device(const weir_acl_attachment *self)
-{
-    weir_acl_attachment *device = self->device;
-    (void)atomic_fetch_add(&device->requests, atomic_load(&self->requests));
-    (void)atomic_fetch_add(&device->failures, atomic_load(&self->failures));
-    (void)atomic_fetch_add(&device->refused_frees, atomic_load(&self->refused_frees));
-}
-
-void weir__acl_retire_locked(weir_acl_attachment *self)
-{
-    weir_acl_attachment **link = &in_use;
-    while (*link != self) {
-        link = &(*link)->next;
-    }
-    *link = self->next;
-    if (self->device != NULL) {
-        add_to_device(self);
-    }
-    weir__acl_forget_idle_locked(self);
-    atomic_store(&self->closed, true);
-    atomic_store(&self->pool, NULL);
-    atomic_store(&self->stream, NULL);
-    self->state = DETACHED;
-    self->busy = false;
-    self->device = NULL;
-    self->native = NULL;
-    self->old_native = NULL;
-    self->next = NULL;
-    *retired_end = self;
-    retired_end = &self->next;
-    retired_count++;
-}
-
-void weir__acl_let_go(weir_pool *pool)
-{
-    const weir_status status = weir_pool_release(pool);
-    (void)status; /* the release of a held pool cannot fail */
-}
 
 /* --- attach --- */
 
@@ -205,7 +60,7 @@ static weir_status attach(const weir__acl_role *role, weir_pool *pool, weir_stre
         return status;
     }
     weir__acl_lock();
-    const bool taken = is_taken(native, role->registers, pool);
+    const bool taken = weir__acl_is_taken_locked(native, role->registers, pool);
     weir_acl_attachment *self = taken ? NULL : weir__acl_begin_locked(pool, stream, native, role);
     weir__acl_unlock();
     if (self == NULL) {
@@ -232,7 +87,7 @@ static weir_status attach(const weir__acl_role *role, weir_pool *pool, weir_stre
 static weir_status make_room(const weir__acl_role *role, const weir_pool *pool, void *native)
 {
     weir__acl_lock();
-    weir_acl_attachment *self = in_use;
+    weir_acl_attachment *self = weir__acl_first_locked();
     while (self != NULL && (self->state != ATTACHED || self->native != native || self->is_held ||
                             self->device != NULL || atomic_load(&self->pool) != pool)) {
         self = self->next;
@@ -315,7 +170,7 @@ static void end_stream(weir_pool *pool, void *native)
 void weir__acl_forget(weir_pool *pool, void *native)
 {
     weir__acl_lock();
-    const bool taken = is_taken(native, false, pool);
+    const bool taken = weir__acl_is_taken_locked(native, false, pool);
     weir__acl_unlock();
     if (!taken) {
         end_stream(pool, native);
@@ -361,10 +216,10 @@ static void empty(weir_acl_attachment *self, void *native)
 static weir_acl_attachment *next_attached_to(const void *native)
 {
     weir__acl_lock();
-    weir_acl_attachment *self = attached_to(native);
+    weir_acl_attachment *self = weir__acl_attached_to_locked(native);
     while (self != NULL && self->busy) {
         weir__acl_wait_locked();
-        self = attached_to(native);
+        self = weir__acl_attached_to_locked(native);
     }
     if (self != NULL) {
         self->busy = true;
@@ -379,15 +234,6 @@ void weir__acl_stream_ends(void *native)
         empty(self, native);
     }
     weir__acl_sweep();
-}
-
-void weir__acl_stream_created_locked(void *native)
-{
-    for (weir_acl_attachment *other = in_use; other != NULL; other = other->next) {
-        if (other->old_native == native) {
-            other->old_native = NULL;
-        }
-    }
 }
 
 /* --- detach --- */
@@ -443,11 +289,6 @@ static weir_status leave(weir_acl_attachment *self)
     return WEIR_OK;
 }
 
-weir_status weir__acl_no_attachment(const char *function, const void *handle)
-{
-    return weir_refuse(WEIR_ERR_INVALID, "%s: %p is no attachment, or was detached before", function, handle);
-}
-
 weir_status weir__acl_take_off(weir_acl_attachment *self)
 {
     const weir_status status = leave(self);
@@ -501,7 +342,7 @@ static bool is_over(const weir_acl_attachment *self)
 /* Retires one attachment for which is_over is true, and returns its pool. Returns NULL if there is none. */
 static weir_pool *retire_one_locked(void)
 {
-    weir_acl_attachment *self = in_use;
+    weir_acl_attachment *self = weir__acl_first_locked();
     while (self != NULL && !is_over(self)) {
         self = self->next;
     }

@@ -102,7 +102,7 @@ void weir__acl_attach_new_stream(void *native)
 
 /* --- attach --- */
 
-static weir_status check(weir_pool *pool, weir_acl_attachment **attachment, void **acl_device)
+static weir_status check(weir_pool *pool, weir_acl_attachment **attachment, weir__acl_device **acl_device)
 {
     if (pool == NULL || attachment == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s is NULL", attaching, pool == NULL ? "pool" : "attachment");
@@ -136,14 +136,14 @@ static weir_status begin(weir_pool *pool, int32_t id, weir_acl_attachment **made
                           : WEIR_OK;
 }
 
-static weir_status attach(weir_pool *pool, const void *acl_device, weir_acl_attachment **attachment)
+static weir_status attach(weir_pool *pool, const weir__acl_device *acl_device, weir_acl_attachment **attachment)
 {
     weir_acl_attachment *self = NULL;
-    weir_status status = begin(pool, weir__acl_device_id(acl_device), &self);
+    weir_status status = begin(pool, acl_device->id, &self);
     if (status != WEIR_OK) {
         return status;
     }
-    status = join(self, weir__acl_home_stream(acl_device));
+    status = join(self, acl_device->home_stream);
     weir__acl_lock();
     if (status == WEIR_OK) {
         self->busy = false;
@@ -158,7 +158,7 @@ static weir_status attach(weir_pool *pool, const void *acl_device, weir_acl_atta
 
 weir_status weir_acl_attach_device(weir_pool *pool, weir_acl_attachment **attachment)
 {
-    void *acl_device = NULL;
+    weir__acl_device *acl_device = NULL;
     weir_status status = check(pool, attachment, &acl_device);
     if (status == WEIR_OK) {
         status = weir_pool_hold(pool);

@@ -1,10 +1,12 @@
-/* bindings/runtimes/acl/src/attachment.h: the record of an attachment, for the files that work on it.
+/* bindings/runtimes/acl/src/attachment.h: the record of an attachment, for the files that work on it. Each file calls
+ * those above it, except that the two files named attach call each other.
  *
+ *     attachment.c         the records, in two lists
+ *     idle.c               the callback when ACL holds no block
  *     registration.c       the four callbacks, and the runtime's registry of them
  *     attach.c             attach, follow, detach, and the end of a stream
  *     attach_device.c      one attachment for all streams of a device
  *     workspace.c          the workspace of a stream
- *     idle.c               the callback when ACL holds no block
  *     attachment_report.c  figures and sentences
  *
  * An attachment has one of three roles. It registers the pool as the allocator of a stream, it only follows a stream,
@@ -15,8 +17,6 @@
 #define WEIR_ACL_ATTACHMENT_H
 
 #include "acl_internal.h"
-
-#include <stdatomic.h>
 
 enum weir__acl_state { DETACHED, ATTACHED, GONE };
 
@@ -65,6 +65,44 @@ struct weir_acl_attachment {
     char missed_why[192]; /* reason for the latest of the `missed` streams */
 };
 
+/* --- attachment.c --- */
+
+/* Returns the first entry of the list of attachments that are not detached. */
+weir_acl_attachment *weir__acl_first_locked(void);
+bool weir__acl_is_attachment_locked(const weir_acl_attachment *self);
+weir_status weir__acl_no_attachment(const char *function, const void *handle);
+/* Returns an attachment to the stream, or NULL. */
+weir_acl_attachment *weir__acl_attached_to_locked(const void *native);
+/* True if the pool must not be attached to the stream. A stream has at most one registered allocator, and at most one
+ * attachment for each pool, so exactly one attachment tells the pool of the stream's end. */
+bool weir__acl_is_taken_locked(const void *native, bool registers, const weir_pool *pool);
+/* Makes an attachment in state ATTACHED, marked busy. Returns NULL when out of host memory. The caller holds the pool.
+ */
+weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
+                                            const weir__acl_role *role);
+/* Moves an attachment to the list of detached ones, for reuse. The caller releases the pool. */
+void weir__acl_retire_locked(weir_acl_attachment *self);
+void weir__acl_let_go(weir_pool *pool);
+/* Returns the number of blocks that ACL got through the attachment and has not freed. The attachment of a device counts
+ * the blocks of all its streams. */
+int64_t weir__acl_live_locked(const weir_acl_attachment *self);
+/* Frees the workspace in stream order. `self` is busy and in state ATTACHED. Must not be called under the lock. */
+void weir__acl_free_workspace(weir_acl_attachment *self);
+/* Replaces the callback of the attachment; NULL removes it. */
+void weir__acl_set_idle_locked(weir_acl_attachment *self, weir_acl_idle_callback callback, void *ctx);
+/* True if any attachment has a callback. */
+bool weir__acl_any_idle_callback(void);
+
+/* Called after ACL created a stream: forgets earlier streams with the same handle. */
+void weir__acl_stream_created_locked(void *native);
+
+/* --- idle.c --- */
+
+/* Called when ACL has given back the last block of an attachment. Must not be called under the lock. */
+void weir__acl_became_idle(void);
+/* Waits until no callback of the attachment is running. Returns false, at once, in a thread that runs a callback. */
+bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self);
+
 /* --- registration.c --- */
 
 /* Makes the attachment the stream's registered allocator. ACL copies the description of the allocator. */
@@ -76,17 +114,6 @@ weir_status weir__acl_registered(void *native, aclrtAllocator *owner);
 
 /* --- attach.c --- */
 
-/* Returns the first entry of the list of attachments that are not detached. */
-weir_acl_attachment *weir__acl_first_locked(void);
-bool weir__acl_is_attachment_locked(const weir_acl_attachment *self);
-weir_status weir__acl_no_attachment(const char *function, const void *handle);
-/* Makes an attachment in state ATTACHED, marked busy. Returns NULL when out of host memory. The caller holds the pool.
- * */
-weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
-                                            const weir__acl_role *role);
-/* Moves an attachment to the list of detached ones, for reuse. The caller releases the pool. */
-void weir__acl_retire_locked(weir_acl_attachment *self);
-void weir__acl_let_go(weir_pool *pool);
 /* Attaches the pool to the stream in this role, and holds the pool (weir_pool_hold). Must not be called under the
  * lock. */
 weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
@@ -100,27 +127,15 @@ weir_status weir__acl_take_off(weir_acl_attachment *self);
 /* Retires attachments of destroyed streams that no caller has the handle of and of which ACL holds no block. Must not
  * be called under the lock. */
 void weir__acl_sweep(void);
+/* Called before ACL destroys a stream: ends the use of the stream by all attachments. */
+void weir__acl_stream_ends(void *native);
 
 /* --- attach_device.c --- */
 
 /* Detaches the attachment of a device, marked busy by the caller, and the attachments of its streams. */
 weir_status weir__acl_detach_device(weir_acl_attachment *self);
-
-/* --- workspace.c --- */
-
-/* Frees the workspace in stream order. `self` is busy and in state ATTACHED. Must not be called under the lock. */
-void weir__acl_free_workspace(weir_acl_attachment *self);
-
-/* --- idle.c --- */
-
-/* Called when ACL has given back the last block of an attachment. Must not be called under the lock. */
-void weir__acl_became_idle(void);
-/* Waits until no callback of the attachment is running. Returns false, at once, in a thread that runs a callback. */
-bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self);
-/* Removes the callback. */
-void weir__acl_forget_idle_locked(weir_acl_attachment *self);
-/* Returns the number of blocks that ACL got through the attachment and has not freed. The attachment of a device counts
- * the blocks of all its streams. */
-int64_t weir__acl_live_locked(const weir_acl_attachment *self);
+/* Called after ACL created a stream and the earlier streams with its handle were forgotten: attaches the new stream if
+ * its device has an attachment. Must not be called under the lock. */
+void weir__acl_attach_new_stream(void *native);
 
 #endif

@@ -6,17 +6,11 @@
  * waiting for and destroying an event need no context.
  *
  * Guarantee: a slot acts on its own device whichever context is current in the calling thread, and restores that
- * context; only a thread that had no context keeps the device's. weir passes to ACL no stream that is known to be gone,
- * and after a reset of the device no address or handle of it, because the runtime may have reused them for another
- * owner. weir learns of a reset from the end of the device's default stream, which the runtime announces like the end
- * of any other stream.
- *
- * Cost: one aclrtGetDevice, which reads thread-local state, for each slot that needs a context; two changes of context
- * more if a context of another device is current.
+ * context (context.c); only a thread that had no context keeps the device's. After a reset of the device weir passes no
+ * address or handle of it to ACL, because the runtime may have reused them for another owner.
  */
 #include "acl_internal.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,101 +21,12 @@
  * each region is checked. */
 #define REGION_ALIGNMENT_BYTES 512u
 
-typedef struct acl_device {
-    int32_t id;
-    aclrtContext home;       /* the primary context */
-    aclrtStream home_stream; /* its default stream */
-    aclrtMemMallocPolicy policy;
-    aclrtMemAttr attribute; /* attribute of new physical memory */
-    weir_device_info info;
-    char pci_bus_id[16];       /* "": unknown */
-    const weir_device *device; /* the weir_device made from this struct */
-    struct acl_device *next;   /* under the binding's lock */
-    bool watched;              /* stream_registry.c watches the default stream; protected by the binding's lock */
-    atomic_bool lost;          /* the device was reset */
-} acl_device;
-
-static acl_device *all;
-
-static void enlist(acl_device *self, const weir_device *device)
-{
-    weir__acl_lock();
-    self->device = device;
-    self->next = all;
-    all = self;
-    weir__acl_unlock();
-}
-
-static void unwatch(acl_device *self)
-{
-    weir__acl_lock();
-    if (self->watched) {
-        weir__acl_unwatch_locked(self->home_stream);
-        self->watched = false;
-    }
-    weir__acl_unlock();
-}
-
-static void delist(acl_device *self)
-{
-    weir__acl_lock();
-    acl_device **link = &all;
-    while (*link != NULL && *link != self) {
-        link = &(*link)->next;
-    }
-    *link = *link != NULL ? self->next : NULL;
-    weir__acl_unlock();
-}
-
-void *weir__acl_device_of(const weir_device *device)
-{
-    weir__acl_lock();
-    acl_device *found = all;
-    while (found != NULL && found->device != device) {
-        found = found->next;
-    }
-    weir__acl_unlock();
-    return found;
-}
-
-int32_t weir__acl_device_id(const void *acl_device_)
-{
-    return ((const acl_device *)acl_device_)->id;
-}
-
-void *weir__acl_home_stream(const void *acl_device_)
-{
-    return ((const acl_device *)acl_device_)->home_stream;
-}
-
-/* --- a device that is reset --- */
-
-/* The caller, stream_registry.c, then removes its note of the stream, so the device is no longer watched. */
-void weir__acl_device_loses_stream_locked(const void *native)
-{
-    for (acl_device *one = all; one != NULL; one = one->next) {
-        if (one->watched && one->home_stream == native) {
-            one->watched = false;
-            atomic_store(&one->lost, true);
-            weir__acl_next_epoch();
-        }
-    }
-}
-
-static bool is_lost(const acl_device *self)
-{
-    return atomic_load_explicit(&self->lost, memory_order_relaxed);
-}
-
-static weir_status lost(const char *call)
-{
-    return weir__acl_result(call, ACL_ERROR_RT_CONTEXT_NULL);
-}
+/* --- device properties --- */
 
 weir_status weir_acl_device_get_info(const weir_device *device, weir_acl_device_info *info)
 {
     static const char function[] = "weir_acl_device_get_info";
-    const acl_device *self = device != NULL ? weir__acl_device_of(device) : NULL;
+    const weir__acl_device *self = device != NULL ? weir__acl_device_of(device) : NULL;
     if (self == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: device is %s", function,
                            device == NULL ? "NULL" : "not of weir_acl_device_create");
@@ -135,151 +40,9 @@ weir_status weir_acl_device_get_info(const weir_device *device, weir_acl_device_
     return weir_struct_report(info, &facts, sizeof(facts), "weir_acl_device_get_info: info");
 }
 
-bool weir_acl_device_lost(const weir_device *device)
-{
-    weir__acl_lock();
-    const acl_device *found = all;
-    while (found != NULL && found->device != device) {
-        found = found->next;
-    }
-    const bool is = found != NULL && is_lost(found);
-    weir__acl_unlock();
-    return is;
-}
-
-/* --- contexts --- */
-
-aclrtContext weir__acl_current(void)
-{
-    aclrtContext current = NULL; /* aclrtGetCurrentContext may leave `current` unchanged when it fails */
-    return UNCANCELLED(aclrtGetCurrentContext(&current)) == ACL_SUCCESS ? current : NULL;
-}
-
-weir_status weir__acl_bind(const void *acl_device_, weir__acl_bound *bound)
-{
-    const acl_device *self = acl_device_;
-    int32_t id = -1;
-    *bound = (weir__acl_bound){0};
-    if (is_lost(self)) {
-        return lost("aclrtSetCurrentContext");
-    }
-    if (aclrtGetDevice(&id) == ACL_SUCCESS && id == self->id) {
-        return WEIR_OK;
-    }
-    bound->before = weir__acl_current();
-    const weir_status status = ACL(aclrtSetCurrentContext, self->home);
-    bound->changed = status == WEIR_OK;
-    return status;
-}
-
-/* A failure to restore the context is not reported: the caller's request was carried out and must not be repeated. */
-void weir__acl_unbind(const weir__acl_bound *bound)
-{
-    if (bound->changed && bound->before != NULL) {
-        (void)ACL_TWICE(aclrtSetCurrentContext, bound->before);
-    }
-}
-
-/* --- the context of a stream --- */
-
-/* Sets *here to true if the stream belongs to the current context. ACL has no query for this, but refuses (107003) to
- * make a stream of another context wait for an event. This test uses an event that is never recorded, so it queues
- * nothing. */
-static weir_status is_here(void *native, bool *here)
-{
-    aclrtEvent event = NULL;
-    const weir_status status = ACL(aclrtCreateEventExWithFlag, &event, ACL_EVENT_SYNC);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    const aclError code = aclrtStreamWaitEvent(native, event);
-    (void)ACL_TWICE(aclrtDestroyEvent, event);
-    *here = code == ACL_SUCCESS;
-    return code == ACL_ERROR_RT_STREAM_CONTEXT ? WEIR_OK : weir__acl_result("aclrtStreamWaitEvent", code);
-}
-
-/* Stores the primary context of the i-th ACL device of weir in *home; NULL if the device was reset. Returns false if
- * there are no more than i devices. */
-static bool home_at(size_t i, aclrtContext *home)
-{
-    weir__acl_lock();
-    const acl_device *found = all;
-    while (found != NULL && i > 0) {
-        found = found->next;
-        i--;
-    }
-    *home = found != NULL && !is_lost(found) ? found->home : NULL;
-    weir__acl_unlock();
-    return found != NULL;
-}
-
-/* Finds the context of a stream by trial; WEIR_ERR_INVALID if no tried context is the stream's. Changes the current
- * context; the caller restores it. */
-static weir_status search(void *native, weir__acl_place *place)
-{
-    const aclrtContext own = weir__acl_current();
-    bool here = false;
-    weir_status status = own != NULL ? is_here(native, &here) : WEIR_OK;
-    aclrtContext home = NULL;
-    for (size_t i = 0; status == WEIR_OK && !here && home_at(i, &home); i++) {
-        if (home != NULL && home != own && aclrtSetCurrentContext(home) == ACL_SUCCESS) {
-            status = is_here(native, &here);
-        }
-    }
-    if (status == WEIR_OK && !here) {
-        return WEIR_ERR_INVALID;
-    }
-    place->context = weir__acl_current();
-    return status == WEIR_OK ? ACL(aclrtGetDevice, &place->device) : status;
-}
-
-weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place)
-{
-    if (weir__acl_noted(native, place)) {
-        return WEIR_OK;
-    }
-    const aclrtContext own = weir__acl_current();
-    const weir_status status = search(native, place);
-    if (own != NULL && weir__acl_current() != own) {
-        (void)ACL_TWICE(aclrtSetCurrentContext, own);
-    }
-    return status != WEIR_ERR_INVALID
-               ? status
-               : weir_refuse(
-                     status,
-                     "%s: stream %p is neither of this thread's current context (%p) nor of its device's primary "
-                     "one",
-                     function, native, own);
-}
-
-static weir_status stream_check(void *ctx, void *native_stream)
-{
-    const acl_device *self = ctx;
-    weir__acl_place place = {0};
-    if (is_lost(self) || native_stream == NULL || native_stream == self->home_stream) {
-        return WEIR_OK;
-    }
-    const weir_status status = weir__acl_find("weir_pool_stream", native_stream, &place);
-    if (status == WEIR_ERR_INVALID) {
-        return weir_refuse(
-            status,
-            "weir_pool_stream: stream %p is neither of this thread's current context (%p) nor of its device's "
-            "primary one; the pool is on ACL device %d",
-            native_stream, weir__acl_current(), self->id);
-    }
-    if (status == WEIR_OK && place.device != self->id) {
-        return weir_refuse(WEIR_ERR_INVALID,
-                           "weir_pool_stream: stream %p is on ACL device %d, the pool on ACL device %d", native_stream,
-                           place.device, self->id);
-    }
-    return status;
-}
-
-/* --- device properties --- */
-
 static weir_status get_info(void *ctx, weir_device_info *info)
 {
-    const acl_device *self = ctx;
+    const weir__acl_device *self = ctx;
     const size_t size = info->struct_size;
     *info = self->info;
     info->struct_size = size;
@@ -290,7 +53,7 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
-    const acl_device *self = ctx;
+    const weir__acl_device *self = ctx;
     void *start = NULL;
     const weir_status status = IN_CONTEXT(self, ACL(aclrtMallocAlign32, &start, (size_t)size, self->policy));
     if (status == WEIR_OK && ((uintptr_t)start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
@@ -306,14 +69,14 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     (void)size;
-    return is_lost(ctx) ? WEIR_OK : ACL(aclrtFree, (void *)(uintptr_t)address);
+    return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtFree, (void *)(uintptr_t)address);
 }
 
 /* --- virtual memory --- */
 
 /* Returns the properties of weir's physical memory. The runtime's checks accept no other values, except for the
  * attribute. */
-static aclrtPhysicalMemProp physical_prop(const acl_device *self)
+static aclrtPhysicalMemProp physical_prop(const weir__acl_device *self)
 {
     aclrtPhysicalMemProp prop;
     memset(&prop, 0, sizeof(prop));
@@ -327,7 +90,7 @@ static aclrtPhysicalMemProp physical_prop(const acl_device *self)
 
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
-    const acl_device *self = ctx;
+    const weir__acl_device *self = ctx;
     void *start = NULL;
     const weir_status status = IN_CONTEXT(self, ACL(aclrtReserveMemAddress, &start, (size_t)size, 0, NULL, 0));
     if (status == WEIR_OK && ((uintptr_t)start & (self->info.page_bytes - 1)) != 0) {
@@ -343,12 +106,12 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
     (void)size;
-    return is_lost(ctx) ? WEIR_OK : ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
+    return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
 }
 
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
-    const acl_device *self = ctx;
+    const weir__acl_device *self = ctx;
     const aclrtPhysicalMemProp prop = physical_prop(self);
     aclrtDrvMemHandle physical = NULL;
     const weir_status status = IN_CONTEXT(self, ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0));
@@ -360,14 +123,14 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 
 static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 {
-    return is_lost(ctx) ? WEIR_OK : ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
+    return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
 }
 
 /* The device itself may use mapped memory without aclrtMemSetAccess, which gives access to other devices. */
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
-    if (is_lost(ctx)) {
-        return lost("aclrtMapMem");
+    if (weir__acl_is_lost(ctx)) {
+        return weir__acl_result("aclrtMapMem", ACL_ERROR_RT_CONTEXT_NULL);
     }
     return ACL(aclrtMapMem, (void *)(uintptr_t)address, (size_t)size, 0, (aclrtDrvMemHandle)(uintptr_t)handle, 0);
 }
@@ -375,7 +138,7 @@ static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_ha
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
     (void)size;
-    return is_lost(ctx) ? WEIR_OK : ACL(aclrtUnmapMem, (void *)(uintptr_t)address);
+    return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtUnmapMem, (void *)(uintptr_t)address);
 }
 
 /* --- ordering --- */
@@ -384,7 +147,7 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
  * first record, and a wait for it returns at once. */
 static weir_status event_create(void *ctx, weir_event **event)
 {
-    if (is_lost(ctx)) {
+    if (weir__acl_is_lost(ctx)) {
         *event = ctx; /* any non-NULL handle: on a lost device all events are complete, and ACL is never called */
         return WEIR_OK;
     }
@@ -398,12 +161,12 @@ static weir_status event_create(void *ctx, weir_event **event)
 
 static weir_status event_destroy(void *ctx, weir_event *event)
 {
-    return is_lost(ctx) ? WEIR_OK : ACL(aclrtDestroyEvent, event);
+    return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtDestroyEvent, event);
 }
 
 static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 {
-    if (is_lost(ctx)) {
+    if (weir__acl_is_lost(ctx)) {
         *complete = true; /* all work before the event ended with the device */
         return WEIR_OK;
     }
@@ -417,7 +180,7 @@ static weir_status event_query(void *ctx, weir_event *event, bool *complete)
 
 static weir_status event_sync(void *ctx, weir_event *event)
 {
-    return is_lost(ctx) ? WEIR_OK : ACL(aclrtSynchronizeEvent, event);
+    return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtSynchronizeEvent, event);
 }
 
 static aclError record(aclrtStream stream, aclrtEvent event)
@@ -432,10 +195,10 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
 
 /* Makes a call that ACL accepts only in the stream's own context: tries the bound context, then the context that
  * stream_registry.c knows for the stream, then the primary context. */
-static weir_status on_stream(acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent),
+static weir_status on_stream(weir__acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent),
                              void *native, weir_event *event)
 {
-    if (is_lost(self)) {
+    if (weir__acl_is_lost(self)) {
         return WEIR_OK;
     }
     aclrtStream stream = native != NULL ? native : self->home_stream;
@@ -474,26 +237,10 @@ static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event 
     return on_stream(ctx, "aclrtStreamWaitEvent", wait_for, native_stream, event);
 }
 
-/* Changes to the stream's own context, because not every version of the runtime makes this change itself. */
-weir_status weir__acl_sync(void *native, aclrtContext context)
-{
-    if (weir__acl_handle_blocked(native)) {
-        return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
-    }
-    weir__acl_bound bound = {.before = weir__acl_current()};
-    if (context != NULL && context != bound.before) {
-        /* if this fails, the wait runs in the current context */
-        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK;
-    }
-    const weir_status status = ACL(aclrtSynchronizeStream, native);
-    weir__acl_unbind(&bound);
-    return status;
-}
-
 static weir_status stream_sync(void *ctx, void *native_stream)
 {
-    const acl_device *self = ctx;
-    if (is_lost(self)) {
+    const weir__acl_device *self = ctx;
+    if (weir__acl_is_lost(self)) {
         return WEIR_OK;
     }
     void *native = native_stream != NULL ? native_stream : self->home_stream;
@@ -502,7 +249,40 @@ static weir_status stream_sync(void *ctx, void *native_stream)
     return weir__acl_sync(native, place.context);
 }
 
+static weir_status stream_check(void *ctx, void *native_stream)
+{
+    const weir__acl_device *self = ctx;
+    weir__acl_place place = {0};
+    if (weir__acl_is_lost(self) || native_stream == NULL || native_stream == self->home_stream) {
+        return WEIR_OK;
+    }
+    const weir_status status = weir__acl_find("weir_pool_stream", native_stream, &place);
+    if (status == WEIR_ERR_INVALID) {
+        return weir_refuse(
+            status,
+            "weir_pool_stream: stream %p is neither of this thread's current context (%p) nor of its device's "
+            "primary one; the pool is on ACL device %d",
+            native_stream, weir__acl_current(), self->id);
+    }
+    if (status == WEIR_OK && place.device != self->id) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_pool_stream: stream %p is on ACL device %d, the pool on ACL device %d", native_stream,
+                           place.device, self->id);
+    }
+    return status;
+}
+
 /* --- errors, create and destroy --- */
+
+static void unwatch(weir__acl_device *self)
+{
+    weir__acl_lock();
+    if (self->watched) {
+        weir__acl_unwatch_locked(self->home_stream);
+        self->watched = false;
+    }
+    weir__acl_unlock();
+}
 
 static weir_status native_error(void *ctx, int64_t *code, const char **text)
 {
@@ -515,11 +295,12 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 
 static void destroy(void *ctx)
 {
-    acl_device *self = ctx;
+    weir__acl_device *self = ctx;
     unwatch(self);
-    delist(self);
+    weir__acl_delist(self);
     const aclrtContext before = weir__acl_current();
-    if (!is_lost(self)) { /* a reset has dropped weir's reference to the device; any reference now is the program's */
+    if (!weir__acl_is_lost(self)) {
+        /* a reset has dropped weir's reference to the device; any reference now is the program's */
         (void)ACL_TWICE(aclrtResetDevice, self->id);
     }
     if (before != NULL && before != self->home) {
@@ -543,7 +324,7 @@ static const weir_device_ops virtual_ops = {
 };
 
 /* Reads the size of device memory. A chip without high-bandwidth memory reports 0 bytes of it and has DDR memory. */
-static weir_status find_capacity(acl_device *self)
+static weir_status find_capacity(weir__acl_device *self)
 {
     size_t unused = 0;
     size_t total = 0;
@@ -555,7 +336,7 @@ static weir_status find_capacity(acl_device *self)
     return status;
 }
 
-static weir_status find_pages(acl_device *self)
+static weir_status find_pages(weir__acl_device *self)
 {
     aclrtPhysicalMemProp prop = physical_prop(self);
     size_t page = 0;
@@ -575,7 +356,7 @@ static weir_status find_pages(acl_device *self)
 extern aclError aclrtDeviceGetPCIBusId(int32_t device_id, char *bus_id, int32_t bytes) __attribute__((weak));
 
 /* Finds the PCI address and the NUMA node. Both stay unknown for a device that is not on PCI. */
-static void find_place(acl_device *self)
+static void find_place(weir__acl_device *self)
 {
     char bus_id[sizeof(self->pci_bus_id)] = "";
     int32_t node = WEIR_NODE_NONE;
@@ -591,7 +372,7 @@ static void find_place(acl_device *self)
 }
 
 /* Fills in the contexts and properties of `self`. The device is current in the calling thread. */
-static weir_status find_facts(acl_device *self, const weir_acl_device_config *config)
+static weir_status find_facts(weir__acl_device *self, const weir_acl_device_config *config)
 {
     weir_status status = ACL(aclrtGetCurrentContext, &self->home);
     if (status == WEIR_OK) {
@@ -621,7 +402,7 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
         [WEIR_ACL_PAGES_SMALL] = {ACL_MEM_MALLOC_NORMAL_ONLY, ACL_MEM_MALLOC_NORMAL_ONLY_P2P},
     };
     const bool for_peers = (config->flags & WEIR_ACL_PEER_MEMORY) != 0;
-    acl_device *self = calloc(1, sizeof(*self));
+    weir__acl_device *self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -644,7 +425,7 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
         unwatch(self);
         free(self);
     } else {
-        enlist(self, *device);
+        weir__acl_enlist(self, *device);
     }
     return status;
 }

@@ -135,7 +135,7 @@ static const weir_host_runtime_ops ops = {
 
 weir_status weir_acl_host_runtime(weir_device *device, weir_host_runtime *runtime)
 {
-    void *acl_device = device != NULL ? weir__acl_device_of(device) : NULL;
+    weir__acl_device *acl_device = device != NULL ? weir__acl_device_of(device) : NULL;
     if (acl_device == NULL || runtime == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_acl_host_runtime: %s",
                            runtime == NULL  ? "runtime is NULL"

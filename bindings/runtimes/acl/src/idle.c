@@ -1,28 +1,14 @@
 /* bindings/runtimes/acl/src/idle.c: the callback that tells a program that ACL holds no block of an attachment.
  *
  * Guarantee: a callback is called once, and not after weir_acl_detach has returned WEIR_OK. weir_acl_notify_idle raises
- * `idle_callbacks` and then reads the counts of blocks; the thread that gives back the last block lowers its count and
- * then reads `idle_callbacks`. So one of the two sees the other.
+ * the number of callbacks (attachment.c) and then reads the counts of blocks; the thread that gives back the last block
+ * lowers its count and then reads the number of callbacks. So one of the two sees the other.
  *
  * Cost: one load for a free that leaves its attachment without a block.
  */
 #include "attachment.h"
 
-static _Atomic unsigned idle_callbacks; /* attachments with a callback */
-static _Thread_local unsigned depth;    /* number of idle callbacks running in this thread */
-
-int64_t weir__acl_live_locked(const weir_acl_attachment *self)
-{
-    int64_t live = 0;
-    if (!self->is_device) {
-        live = atomic_load(&self->live);
-        return live > 0 ? live : 0;
-    }
-    for (const weir_acl_attachment *one = weir__acl_first_locked(); one != NULL; one = one->next) {
-        live += one->device == self ? weir__acl_live_locked(one) : 0;
-    }
-    return live;
-}
+static _Thread_local unsigned depth; /* number of idle callbacks running in this thread */
 
 /* Finds an attachment that is idle and has a callback. */
 static weir_acl_attachment *find_locked(void)
@@ -45,7 +31,7 @@ static bool call_one(void)
     }
     const weir_acl_idle_callback callback = self->idle;
     void *const ctx = self->idle_ctx;
-    weir__acl_forget_idle_locked(self);
+    weir__acl_set_idle_locked(self, NULL, NULL);
     self->idle_calls++;
     weir__acl_unlock();
 
@@ -64,7 +50,7 @@ static bool call_one(void)
 
 void weir__acl_became_idle(void)
 {
-    while (atomic_load(&idle_callbacks) != 0 && call_one()) {
+    while (weir__acl_any_idle_callback() && call_one()) {
     }
 }
 
@@ -76,14 +62,6 @@ bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self)
     return depth == 0;
 }
 
-void weir__acl_forget_idle_locked(weir_acl_attachment *self)
-{
-    if (self->idle != NULL) {
-        self->idle = NULL;
-        (void)atomic_fetch_sub(&idle_callbacks, 1);
-    }
-}
-
 weir_status weir_acl_notify_idle(weir_acl_attachment *self, weir_acl_idle_callback callback, void *ctx)
 {
     if (self == NULL) {
@@ -92,10 +70,7 @@ weir_status weir_acl_notify_idle(weir_acl_attachment *self, weir_acl_idle_callba
     weir__acl_lock();
     const bool is_one = weir__acl_is_attachment_locked(self);
     if (is_one) {
-        weir__acl_forget_idle_locked(self);
-        self->idle = callback;
-        self->idle_ctx = ctx;
-        (void)atomic_fetch_add(&idle_callbacks, callback != NULL);
+        weir__acl_set_idle_locked(self, callback, ctx);
     }
     weir__acl_unlock();
     if (!is_one) {

@@ -36,16 +36,6 @@ static weir_status exchange(weir_acl_attachment *self, uint64_t bytes)
     return weir_pool_alloc(atomic_load(&self->pool), atomic_load(&self->stream), bytes, 0, &self->workspace);
 }
 
-void weir__acl_free_workspace(weir_acl_attachment *self)
-{
-    if (self->workspace != NULL) {
-        const weir_status status =
-            weir_pool_free(atomic_load(&self->pool), self->workspace, atomic_load(&self->stream));
-        (void)status; /* the block is live, and of this pool */
-        self->workspace = NULL;
-    }
-}
-
 /* Stores a workspace of `bytes` bytes or more in *workspace; without an attachment to the stream only clears *found. */
 static weir_status serve(const weir_pool *pool, const void *native, uint64_t bytes, bool *found, void **workspace)
 {
