@@ -78,6 +78,8 @@ static acl__subscription *subscription_of(callback_family family, uint64_t threa
     return s;
 }
 
+static void stream_deleted(acl__stream *stream);
+
 static acl__subscription *subscription_new(callback_family family, uint64_t thread)
 {
     acl__subscription *s = calloc(1, sizeof(*s));
@@ -88,6 +90,7 @@ static acl__subscription *subscription_new(callback_family family, uint64_t thre
         s->next = subscriptions;
         subscriptions = s;
         subscription_count++;
+        acl__rt.above.stream_deleted = stream_deleted;
     }
     return s;
 }
@@ -378,7 +381,8 @@ static aclError unsubscribe_locked(callback_family family, uint64_t thread, aclr
     return ACL_SUCCESS;
 }
 
-void acl__callback_stream_ends(acl__stream *stream)
+/* Called for each stream when it is deleted. */
+static void stream_deleted(acl__stream *stream)
 {
     for (callback_family family = REPORT; family <= HOST_FUNC; family++) {
         acl__subscription **slot = slot_of(stream, family);

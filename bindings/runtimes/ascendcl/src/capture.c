@@ -10,57 +10,7 @@
 
 #include <stdlib.h>
 
-/* A capture of a stream's work. After the capture has ended, it is the object behind an aclmdlRI. */
-typedef struct acl__capture {
-    struct acl__capture *next; /* list of instances */
-    acl__task *first;          /* the captured tasks in order; an execution queues copies of them */
-    acl__task **last;
-    aclmdlRICaptureMode mode;
-    pthread_t thread;
-    const char *flaw; /* reason why the captured work cannot be executed again; NULL: it can */
-} acl__capture;
-
 static acl__capture *instances; /* captures that have ended */
-
-static void tasks_end(acl__task *task)
-{
-    while (task != NULL) {
-        acl__task *next = task->next;
-        task->ops->end(task);
-        task = next;
-    }
-}
-
-static void capture_free(acl__capture *capture)
-{
-    tasks_end(capture->first);
-    free(capture);
-}
-
-void acl__capture_add(acl__stream *stream, const acl__task *task)
-{
-    acl__capture *capture = stream->capture;
-    if (task->ops->is_mark || capture->flaw != NULL) {
-        return;
-    }
-    acl__task *kept = task->ops->clone != NULL ? task->ops->clone(task) : NULL;
-    if (kept == NULL) {
-        capture->flaw = "it captured something that cannot be repeated: order between streams, a written or awaited "
-                        "value, a non-blocking callback, or a kernel with a hook for its end";
-        return;
-    }
-    kept->next = NULL;
-    *capture->last = kept;
-    capture->last = &kept->next;
-}
-
-void acl__capture_stream_ends(acl__stream *stream)
-{
-    if (stream->capture != NULL) {
-        capture_free(stream->capture);
-        stream->capture = NULL;
-    }
-}
 
 /* --- capturing --- */
 
@@ -94,7 +44,7 @@ ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI)
     ACL_REFUSE_IF(capture == NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", stream->id);
     stream->capture = NULL;
     if (capture->mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && !pthread_equal(capture->thread, pthread_self())) {
-        capture_free(capture);
+        acl__capture_free(capture);
         return acl__fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
                          "aclmdlRICaptureEnd: another thread began the capture; it is given up");
     }
@@ -153,7 +103,7 @@ ACL_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
     ACL_REFUSE_IF(link == NULL, ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live instance", modelRI);
     acl__capture *capture = *link;
     *link = capture->next;
-    capture_free(capture);
+    acl__capture_free(capture);
     return ACL_SUCCESS;
 }
 
@@ -165,7 +115,7 @@ static bool clone_all(const acl__capture *capture, acl__task **first)
     for (const acl__task *task = capture->first; task != NULL; task = task->next) {
         *last = task->ops->clone(task);
         if (*last == NULL) {
-            tasks_end(*first);
+            acl__tasks_end(*first);
             *first = NULL;
             return false;
         }
@@ -193,6 +143,6 @@ ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle)
         error = acl__queue(stream, task);
         task = next;
     }
-    tasks_end(task);
+    acl__tasks_end(task);
     return error;
 }

@@ -35,7 +35,7 @@ struct acl__wrapper {
     /* guards callbacks and cached memory; recursive, because a callback may end its own registration */
     pthread_mutex_t mutex;
     struct span *spans;
-    uint32_t references; /* reference count: one of the table, one of each execution; guarded by table_lock */
+    uint32_t references; /* reference count: one of the table, one of each execution; guarded by acl__executors_lock */
     uint32_t executing;
 };
 
@@ -47,18 +47,7 @@ struct entry {
     acl__wrapper *wrapper;
 };
 
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct entry *entries;
-
-void acl__consumer_fork_lock(void)
-{
-    (void)pthread_mutex_lock(&table_lock);
-}
-
-void acl__consumer_fork_unlock(void)
-{
-    (void)pthread_mutex_unlock(&table_lock);
-}
+static struct entry *entries; /* guarded by acl__executors_lock */
 
 /* --- wrappers --- */
 
@@ -123,9 +112,9 @@ static void wrapper_release(acl__wrapper *wrapper)
     if (wrapper == NULL) {
         return;
     }
-    (void)pthread_mutex_lock(&table_lock);
+    (void)pthread_mutex_lock(&acl__executors_lock);
     const bool last = --wrapper->references == 0;
-    (void)pthread_mutex_unlock(&table_lock);
+    (void)pthread_mutex_unlock(&acl__executors_lock);
     if (last) {
         recycle(wrapper);
         (void)pthread_mutex_destroy(&wrapper->mutex);
@@ -237,10 +226,11 @@ static void watch_sharing(const acl__supply *supply)
     }
 }
 
-void acl__op_stream_ends(aclrtStream handle)
+/* Called for each stream before it is deleted. The lock is not held. */
+static void stream_ends(aclrtStream handle)
 {
     acl__wrapper *wrapper = NULL;
-    (void)pthread_mutex_lock(&table_lock);
+    (void)pthread_mutex_lock(&acl__executors_lock);
     struct entry **link = link_of(handle);
     struct entry *gone = *link;
     if (gone != NULL) {
@@ -248,17 +238,18 @@ void acl__op_stream_ends(aclrtStream handle)
         wrapper = gone->wrapper;
         free(gone);
     }
-    (void)pthread_mutex_unlock(&table_lock);
+    (void)pthread_mutex_unlock(&acl__executors_lock);
     if (wrapper != NULL) {
         recycle(wrapper); /* gives cached memory back now, even if an execution still holds the wrapper */
         wrapper_release(wrapper);
     }
 }
 
-void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *next)
+/* Called before the allocator registered for a stream is replaced by `next`, or removed if `next` is NULL. */
+static void registration_ends(aclrtStream stream, const acl__allocator *next)
 {
     acl__wrapper *wrapper = NULL;
-    (void)pthread_mutex_lock(&table_lock);
+    (void)pthread_mutex_lock(&acl__executors_lock);
     const struct entry *e = *link_of(stream);
     if (e != NULL && e->pinned && next != NULL) {
         acl__lock();
@@ -275,17 +266,38 @@ void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *n
         }
         acl__unlock();
     }
-    (void)pthread_mutex_unlock(&table_lock);
+    (void)pthread_mutex_unlock(&acl__executors_lock);
     if (wrapper != NULL) {
         recycle(wrapper);
         wrapper_release(wrapper);
     }
 }
 
+ACL_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
+{
+    ACL_ENTER(aclrtAllocatorRegister);
+    ACL_NEED(stream);
+    ACL_NEED(allocatorDesc);
+    const acl__allocator *a = allocatorDesc;
+    ACL_REFUSE_IF(a->object == NULL || a->alloc == NULL || a->free == NULL || a->address == NULL,
+                  ACL_ERROR_INVALID_PARAM, "the description lacks its object, alloc, free or address function");
+    registration_ends(stream, a);
+    return acl__registry_put(stream, allocatorDesc);
+}
+
+ACL_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
+{
+    ACL_ENTER(aclrtAllocatorUnregister);
+    ACL_NEED(stream);
+    registration_ends(stream, NULL);
+    acl__registry_remove(stream);
+    return ACL_SUCCESS;
+}
+
 /* Returns the wrapper after `last` in the table, or the first one, with a new reference. NULL: no more wrappers. */
 static acl__wrapper *next_with_spans(const acl__wrapper *last)
 {
-    HOLD(&table_lock);
+    HOLD(&acl__executors_lock);
     bool behind = last == NULL;
     for (const struct entry *e = entries; e != NULL; e = e->next) {
         if (behind && e->wrapper != NULL) {
@@ -320,6 +332,7 @@ static aclError find_stream(acl__supply *supply, aclrtStream stream)
     ACL_HOLD_LOCK();
     ACL_TRY(acl__stream_of(stream, &supply->stream));
     supply->stream_id = supply->stream->id;
+    acl__rt.above.stream_ends = stream_ends;
     return ACL_SUCCESS;
 }
 
@@ -332,7 +345,7 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
         return ACL_SUCCESS;
     }
     acl__wrapper *old = NULL;
-    (void)pthread_mutex_lock(&table_lock);
+    (void)pthread_mutex_lock(&acl__executors_lock);
     const aclError error = choose(supply, stream != NULL, executor, &old);
     if (supply->wrapper != NULL) {
         acl__lock();
@@ -340,7 +353,7 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
         acl__unlock();
         supply->wrapper->executing++;
     }
-    (void)pthread_mutex_unlock(&table_lock);
+    (void)pthread_mutex_unlock(&acl__executors_lock);
     wrapper_release(old);
     ACL_FAIL_IF(error != ACL_SUCCESS, error, "no host memory for the wrapper of an allocator");
     return ACL_SUCCESS;
@@ -351,9 +364,9 @@ void acl__supply_end(acl__supply *supply)
     if (supply->wrapper == NULL) {
         return;
     }
-    (void)pthread_mutex_lock(&table_lock);
+    (void)pthread_mutex_lock(&acl__executors_lock);
     supply->wrapper->executing--;
-    (void)pthread_mutex_unlock(&table_lock);
+    (void)pthread_mutex_unlock(&acl__executors_lock);
     wrapper_release(supply->wrapper);
     supply->wrapper = NULL;
 }

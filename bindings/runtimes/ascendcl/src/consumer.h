@@ -49,9 +49,6 @@ uint64_t acl__consumer_peak_bytes(void);
 
 /* Gives cached memory of all streams back to the registered allocators, because a model is unloaded. */
 void acl__consumer_model_ends(void);
-/* Called before the allocator registered for a stream is replaced by `next`, or removed if `next` is NULL. */
-void acl__consumer_registration_ends(aclrtStream stream, const acl__allocator *next);
-
 /* True if all of [address, address + bytes) is device memory now. The lock is held. */
 bool acl__is_device_memory(const void *address, uint64_t bytes);
 

@@ -290,7 +290,9 @@ static aclError record_event(aclrtEvent handle, aclrtStream stream_handle)
     event->latest = record;
     event->is_reset = false;
     event->stream_id = stream->id;
-    acl__mem_pool_recorded(event, stream);
+    if (acl__rt.above.recorded != NULL) {
+        acl__rt.above.recorded(event, stream);
+    }
     return ACL_SUCCESS;
 }
 
@@ -406,7 +408,9 @@ static aclError wait_event(aclrtStream stream_handle, aclrtEvent handle)
         ACL_TRY(event->is_reset ? acl__engine_need() : ACL_SUCCESS);
         const bool is_of_flag = event->kind == FLAG && event->is_reset;
         ACL_TRY(queue_task(stream, &wait_ops, event, is_of_flag ? NULL : event->latest));
-        acl__mem_pool_waited(stream, event);
+        if (acl__rt.above.waited != NULL) {
+            acl__rt.above.waited(stream, event);
+        }
         return ACL_SUCCESS;
     }
     switch (event->kind) {

@@ -1,7 +1,6 @@
 /* fault.c: calls that fail because WEIR_ASCENDCL_FAULTS names them. A call that a fault strikes has no other effect. */
 #include "config.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,8 +110,7 @@ aclError acl__faults_strike(acl__function function, uint64_t nth, uint64_t overa
         const bool any = f->function == ACL_FN_COUNT;
         const uint64_t call = any ? overall : nth;
         if ((any || f->function == function) && (call == f->nth || (f->onwards && call > f->nth))) {
-            const aclError code = f->code != ACL_SUCCESS ? f->code : usual_error(function);
-            return acl__fail(code, "call %" PRIu64 " of %s was to fail", nth, acl__function_name(function));
+            return f->code != ACL_SUCCESS ? f->code : usual_error(function);
         }
     }
     return ACL_SUCCESS;

@@ -1,4 +1,4 @@
-/* host.c: page-locked host memory, registered host memory, and attributes of pointers.
+/* host.c: page-locked host memory and registered host memory.
  *
  * Idea: pinned memory is ordinary memory of the process, mapped in whole pages. If the environment sets NUMA nodes, the
  * kernel is asked to place the pages on the node of the calling thread; otherwise it places them freely. The pages
@@ -431,74 +431,4 @@ bool acl__is_pinned(const void *pointer, uint64_t size)
     const uint64_t start = address_of(pointer);
     return contains(acl__range_at(&acl__rt.host_memory, pointer), start, size) ||
            contains(acl__range_at(&acl__rt.registered, pointer), start, size);
-}
-
-/* --- attributes of pointers --- */
-
-static void describe_locked(const void *pointer, aclrtPtrAttributes *out)
-{
-    const acl__range *device = acl__range_at(&acl__rt.device_memory, pointer);
-    const uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
-    if (device != NULL) {
-        out->location = (aclrtMemLocation){(uint32_t)device->device, ACL_MEM_LOCATION_TYPE_DEVICE};
-        out->pageSize = device->huge ? ACL__HUGE_PAGE : ACL__NORMAL_PAGE;
-        if (device->kind == ACL__MAPPED && acl__virtual_location(device).type != ACL_MEM_LOCATION_TYPE_DEVICE) {
-            out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
-            out->pageSize = page;
-        }
-    } else if (acl__is_pinned(pointer, 1)) {
-        out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
-        out->pageSize = page;
-    } else {
-        out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_UNREGISTERED};
-        out->pageSize = page;
-    }
-}
-
-ACL_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
-{
-    ACL_ENTER_LOCKED(aclrtPointerGetAttributes);
-    ACL_NEED(ptr);
-    ACL_NEED(attributes);
-    aclrtPtrAttributes found;
-    memset(&found, 0, sizeof(found));
-    describe_locked(ptr, &found);
-    ACL_REFUSE_IF(acl__rt.config.strict && found.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED,
-                  ACL_ERROR_RT_PARAM_INVALID, "%p is no memory of the runtime's", ptr);
-    *attributes = found;
-    return ACL_SUCCESS;
-}
-
-/* --- the allocation that contains an address --- */
-
-static bool range_locked(const void *pointer, uint64_t *start, uint64_t *size)
-{
-    const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    if (range != NULL && range->kind == ACL__POOLED) {
-        return acl__mem_pool_block_at(pointer, start, size);
-    }
-    range = range != NULL ? range : acl__range_at(&acl__rt.host_memory, pointer);
-    if (range == NULL || address_of(pointer) - range->range.start >= range->asked_bytes) {
-        return false;
-    }
-    *start = range->range.start;
-    *size = range->asked_bytes;
-    return true;
-}
-
-ACL_EXPORT aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
-{
-    ACL_ENTER_LOCKED(aclrtMemGetAddressRange);
-    ACL_NEED(ptr);
-    ACL_REFUSE_IF(pbase == NULL && psize == NULL, ACL_ERROR_RT_PARAM_INVALID, "both outputs are NULL");
-    uint64_t start = 0;
-    uint64_t size = 0;
-    ACL_REFUSE_IF(!range_locked(ptr, &start, &size), ACL_ERROR_RT_PARAM_INVALID, "%p is in no allocation", ptr);
-    if (pbase != NULL) {
-        *pbase = (void *)(uintptr_t)start;
-    }
-    if (psize != NULL) {
-        *psize = size;
-    }
-    return ACL_SUCCESS;
 }

@@ -68,7 +68,6 @@ typedef enum reuse { OWN, BY_EVENT, OPPORTUNISTIC, INTERNAL, REUSES } reuse;
 static weir__slab pools_slab = WEIR__SLAB_INIT(struct pool, 0, 8);
 static weir__slab segments_slab = WEIR__SLAB_INIT(struct segment, 0, 64);
 static struct pool *first_pool;
-static bool is_used; /* true once a pool was created; before that, no order between streams is recorded */
 
 static uint64_t address_of(const void *pointer)
 {
@@ -663,11 +662,10 @@ static void tidy(struct pool *p)
     }
 }
 
-void acl__mem_pool_synced(acl__stream *stream)
+/* Called when a stream was synchronised, even if the result is an error: pools then give memory above their release
+ * threshold back to the device. */
+static void synced(acl__stream *stream)
 {
-    if (!is_used) {
-        return;
-    }
     acl__order_synced(stream);
     for (struct pool *p = first_pool; p != NULL; p = p->next) {
         tidy(p);
@@ -680,18 +678,12 @@ void acl__mem_pool_synced(acl__stream *stream)
     }
 }
 
-void acl__mem_pool_recorded(const void *event, acl__stream *stream)
+/* Until a pool is created, no order between streams is recorded. */
+static void hear_of_order(void)
 {
-    if (is_used) {
-        acl__order_recorded(event, stream);
-    }
-}
-
-void acl__mem_pool_waited(acl__stream *stream, const void *event)
-{
-    if (is_used) {
-        acl__order_waited(stream, event);
-    }
+    acl__rt.above.synced = synced;
+    acl__rt.above.recorded = acl__order_recorded;
+    acl__rt.above.waited = acl__order_waited;
 }
 
 /* --- pools --- */
@@ -749,7 +741,7 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
     }
     p->live = true;
     ACL_LIST_ADD(first_pool, p);
-    is_used = true;
+    hear_of_order();
     *memPool = p;
     return ACL_SUCCESS;
 }

@@ -1,209 +1,17 @@
-/* memory.c: device memory: aclrtMalloc and its relatives, and the sets of address ranges.
- *
- * A device has one store of bytes. An allocation takes whole pages from it, huge ones of 2 MiB or normal ones of 4 KiB.
- * Bytes held in huge pages are not available to normal ones, and the other way round, so both kinds have the same free
- * memory. The driver keeps some of the memory that was freed (driver_cache.c). Addresses are regions of the simulator:
- * never handed out twice at a time, first fit, poisoned when fresh, faulting after the free.
- */
+/* memory.c: aclrtMalloc and its relatives, which take memory from the devices' store (store.c), and facts about memory
+ * and pointers. */
 #include "runtime.h"
 
-#include "driver_cache.h"
-#include "report.h"
-
-#include "shared/round_up.h"
-
 #include <string.h>
+#include <unistd.h>
 
-enum { PADDING = 32, HUGE1G = 1 << 30 };
-
-/* --- ranges --- */
-
-static weir__slab slab = WEIR__SLAB_INIT(acl__range, 0, 64);
-
-acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t start, uint64_t size)
-{
-    acl__range *range = weir__slab_get(&slab);
-    if (range == NULL) {
-        return NULL;
-    }
-    memset(range, 0, sizeof(*range));
-    range->range.start = start;
-    range->range.end = start + size;
-    range->kind = kind;
-    weir__sim_ranges_insert(set, &range->range);
-    return range;
-}
-
-void acl__range_remove(weir__sim_ranges *set, acl__range *range)
-{
-    weir__sim_ranges_remove(set, &range->range);
-    weir__slab_put(&slab, range);
-}
-
-acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer)
-{
-    const uint64_t address = (uint64_t)(uintptr_t)pointer;
-    acl__range *range = (acl__range *)(void *)weir__sim_ranges_floor(set, address);
-    return range != NULL && address < range->range.end ? range : NULL;
-}
-
-/* --- capacity --- */
-
-static uint64_t free_bytes(const acl__device *device)
-{
-    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes + device->kept_huge_bytes +
-                          device->kept_normal_bytes + device->runtime_bytes;
-    return held < acl__rt.config.capacity_bytes ? acl__rt.config.capacity_bytes - held : 0;
-}
-
-static void hold(acl__device *device, uint64_t bytes, bool huge)
-{
-    *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) += bytes;
-    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
-    device->peak_bytes = held > device->peak_bytes ? held : device->peak_bytes;
-}
-
-bool acl__capacity_take(int32_t number, uint64_t bytes, bool huge)
-{
-    if (bytes > free_bytes(&acl__rt.devices[number])) {
-        return false;
-    }
-    hold(&acl__rt.devices[number], bytes, huge);
-    return true;
-}
-
-void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
-{
-    acl__device *device = &acl__rt.devices[number];
-    *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) -= bytes;
-}
-
-static uint64_t *kept_bytes(int32_t number, bool huge)
-{
-    acl__device *device = &acl__rt.devices[number];
-    return huge ? &device->kept_huge_bytes : &device->kept_normal_bytes;
-}
-
-/* Counts an allocation of whole pages. Without the driver's cache *piece becomes NULL. */
-static bool pages_take(int32_t number, uint64_t bytes, acl__kind kind, acl__driver_piece **piece)
-{
-    const bool huge = acl__kind_is_huge(kind);
-    uint64_t mapped = 0;
-    *piece = NULL;
-    if (!acl__rt.config.driver_cache) {
-        return acl__capacity_take(number, bytes, huge);
-    }
-    *piece = acl__driver_take(number, kind, bytes, free_bytes(&acl__rt.devices[number]), &mapped);
-    if (*piece == NULL) {
-        return false;
-    }
-    hold(&acl__rt.devices[number], bytes, huge);
-    *kept_bytes(number, huge) += mapped - bytes; /* modulo 2^64: below 0 if the driver had kept the memory */
-    return true;
-}
-
-static void pages_give(int32_t number, uint64_t bytes, bool huge, acl__driver_piece *piece)
-{
-    acl__capacity_give(number, bytes, huge);
-    if (piece != NULL) {
-        *kept_bytes(number, huge) += bytes - acl__driver_give(piece);
-    }
-}
-
-void acl__memory_return(int32_t number)
-{
-    for (int kind = 0; kind < ACL__KINDS; kind++) {
-        *kept_bytes(number, acl__kind_is_huge((acl__kind)kind)) -= acl__driver_return(number, (acl__kind)kind);
-    }
-}
+enum { PADDING = 32 };
 
 /* --- allocation --- */
-
-/* The pages that an allocation policy asks for. */
-struct pages {
-    uint64_t bytes; /* size of a page */
-    acl__kind kind;
-    bool or_normal; /* take normal pages if the request for huge ones fails */
-};
-
-/* A value that is no policy, such as the bare memory type 0x1000, means the default policy. */
-static struct pages pages_for(aclrtMemMallocPolicy policy, uint64_t size)
-{
-    const bool first_huge = size > ACL__HUGE_THRESHOLD;
-    switch ((uint32_t)policy) {
-    case ACL_MEM_MALLOC_HUGE_ONLY:
-        return (struct pages){ACL__HUGE_PAGE, ACL__HUGE, false};
-    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
-        return (struct pages){ACL__HUGE_PAGE, ACL__HUGE_P2P, false};
-    case ACL_MEM_MALLOC_NORMAL_ONLY:
-        return (struct pages){ACL__NORMAL_PAGE, ACL__NORMAL, false};
-    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
-        return (struct pages){ACL__NORMAL_PAGE, ACL__NORMAL_P2P, false};
-    case ACL_MEM_MALLOC_HUGE1G_ONLY:
-        return (struct pages){HUGE1G, ACL__HUGE, false};
-    case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
-        return (struct pages){HUGE1G, ACL__HUGE_P2P, false};
-    case ACL_MEM_MALLOC_HUGE_FIRST_P2P:
-        return first_huge ? (struct pages){ACL__HUGE_PAGE, ACL__HUGE_P2P, true}
-                          : (struct pages){ACL__NORMAL_PAGE, ACL__NORMAL_P2P, false};
-    default:
-        return first_huge ? (struct pages){ACL__HUGE_PAGE, ACL__HUGE, true}
-                          : (struct pages){ACL__NORMAL_PAGE, ACL__NORMAL, false};
-    }
-}
 
 static bool is_huge1g(aclrtMemMallocPolicy policy)
 {
     return policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
-}
-
-static weir_status take(int32_t device, uint64_t size, struct pages pages, void **pointer)
-{
-    if (size > UINT64_MAX - pages.bytes) {
-        return WEIR_ERR_NO_MEMORY;
-    }
-    const uint64_t bytes = round_up(size, pages.bytes);
-    const bool huge = acl__kind_is_huge(pages.kind);
-    acl__driver_piece *piece = NULL;
-    uint64_t address = 0;
-    if (!pages_take(device, bytes, pages.kind, &piece)) {
-        return WEIR_ERR_NO_MEMORY;
-    }
-    weir_status status = weir_device_region_alloc(acl__rt.memory, bytes, &address);
-    acl__range *range =
-        status == WEIR_OK ? acl__range_add(&acl__rt.device_memory, ACL__ALLOCATED, address, bytes) : NULL;
-    if (range == NULL) {
-        if (status == WEIR_OK) {
-            (void)weir_device_region_free(acl__rt.memory, address, bytes);
-            status = WEIR_ERR_NO_MEMORY;
-        }
-        pages_give(device, bytes, huge, piece);
-        return status;
-    }
-    range->device = device;
-    range->huge = huge;
-    range->asked_bytes = size;
-    range->owner = piece;
-    *pointer = (void *)(uintptr_t)address;
-    return WEIR_OK;
-}
-
-aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer)
-{
-    struct pages pages = pages_for(policy, size);
-    weir_status status = take(device, size, pages, pointer);
-    if (status != WEIR_OK && pages.or_normal) {
-        pages.bytes = ACL__NORMAL_PAGE;
-        pages.kind = pages.kind == ACL__HUGE ? ACL__NORMAL : ACL__NORMAL_P2P;
-        status = take(device, size, pages, pointer);
-    }
-    if (status == WEIR_OK) {
-        return ACL_SUCCESS;
-    }
-    return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                     "out of memory: %llu bytes asked of device %d, which has %llu of %llu left",
-                     (unsigned long long)size, device, (unsigned long long)free_bytes(&acl__rt.devices[device]),
-                     (unsigned long long)acl__rt.config.capacity_bytes);
 }
 
 static aclError check(void **pointer, size_t size, const char *name)
@@ -288,19 +96,8 @@ ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
 
 /* --- free --- */
 
-static aclError range_free(acl__range *range)
-{
-    const uint64_t bytes = range->range.end - range->range.start;
-    const weir_status status = weir_device_region_free(acl__rt.memory, range->range.start, bytes);
-    if (status == WEIR_OK) {
-        pages_give(range->device, bytes, range->huge, range->owner);
-        acl__range_remove(&acl__rt.device_memory, range);
-    }
-    return acl__status(status, "aclrtFree");
-}
-
 /* Frees memory of aclrtMalloc, a block of a memory pool, or, as the vendor's driver does, memory of aclrtMallocHost. */
-aclError acl__free(void *pointer)
+static aclError free_any(void *pointer)
 {
     aclError error = ACL_SUCCESS;
     if (acl__mem_pool_free_now(pointer, &error)) {
@@ -309,17 +106,14 @@ aclError acl__free(void *pointer)
     if (!acl__rt.config.strict && acl__range_at(&acl__rt.host_memory, pointer) != NULL) {
         return acl__host_free(pointer);
     }
-    acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
-    ACL_FAIL_IF(range == NULL || range->kind != ACL__ALLOCATED || range->range.start != (uint64_t)(uintptr_t)pointer,
-                ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not what aclrtMalloc gave, or was freed", pointer);
-    return range_free(range);
+    return acl__free(pointer);
 }
 
 ACL_EXPORT aclError aclrtFree(void *devPtr)
 {
     ACL_ENTER_LOCKED(aclrtFree);
     ACL_NEED(devPtr);
-    return acl__free(devPtr);
+    return free_any(devPtr);
 }
 
 ACL_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
@@ -328,26 +122,8 @@ ACL_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
     ACL_NEED(devPtr);
     const acl__range *range = acl__range_at(&acl__rt.device_memory, devPtr);
     const aclError waited = range != NULL ? acl__device_wait(range->device, -1) : ACL_SUCCESS;
-    const aclError freed = acl__free(devPtr);
+    const aclError freed = free_any(devPtr);
     return waited != ACL_SUCCESS ? waited : freed;
-}
-
-void acl__memory_reset(int32_t device)
-{
-    uint64_t bytes = 0;
-    uint64_t pieces = 0;
-    for (weir__sim_range *r = weir__sim_ranges_first(&acl__rt.device_memory); r != NULL;) {
-        acl__range *range = (acl__range *)(void *)r;
-        r = weir__sim_ranges_next(r);
-        if (range->kind == ACL__ALLOCATED && range->device == device) {
-            bytes += range->range.end - range->range.start;
-            pieces++;
-            (void)range_free(range);
-        }
-    }
-    if (pieces > 0) {
-        acl__report_left_behind(bytes, pieces);
-    }
 }
 
 /* --- facts --- */
@@ -396,21 +172,79 @@ ACL_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *tot
     const uint64_t other_kind = part == HUGE_PAGES     ? device->held_normal_bytes + device->kept_normal_bytes
                                 : part == NORMAL_PAGES ? device->held_huge_bytes + device->kept_huge_bytes
                                                        : 0;
-    *free = free_bytes(device);
+    *free = acl__capacity_free(device);
     *total = acl__rt.config.capacity_bytes - other_kind;
     return ACL_SUCCESS;
 }
 
-/* --- the auditor --- */
+/* --- attributes of pointers --- */
 
-void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag)
+static void describe_locked(const void *pointer, aclrtPtrAttributes *out)
 {
-    weir_sim_block_alloc(acl__rt.sim, (uint64_t)(uintptr_t)pointer, size, stream->sim, tag);
+    const acl__range *device = acl__range_at(&acl__rt.device_memory, pointer);
+    const uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+    if (device != NULL) {
+        out->location = (aclrtMemLocation){(uint32_t)device->device, ACL_MEM_LOCATION_TYPE_DEVICE};
+        out->pageSize = device->huge ? ACL__HUGE_PAGE : ACL__NORMAL_PAGE;
+        if (device->is_host_side) {
+            out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
+            out->pageSize = page;
+        }
+    } else if (acl__is_pinned(pointer, 1)) {
+        out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_HOST};
+        out->pageSize = page;
+    } else {
+        out->location = (aclrtMemLocation){0, ACL_MEM_LOCATION_TYPE_UNREGISTERED};
+        out->pageSize = page;
+    }
 }
 
-void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag)
+ACL_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
-    weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, stream->sim, tag);
+    ACL_ENTER_LOCKED(aclrtPointerGetAttributes);
+    ACL_NEED(ptr);
+    ACL_NEED(attributes);
+    aclrtPtrAttributes found;
+    memset(&found, 0, sizeof(found));
+    describe_locked(ptr, &found);
+    ACL_REFUSE_IF(acl__rt.config.strict && found.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED,
+                  ACL_ERROR_RT_PARAM_INVALID, "%p is no memory of the runtime's", ptr);
+    *attributes = found;
+    return ACL_SUCCESS;
+}
+
+/* --- the allocation that contains an address --- */
+
+static bool range_locked(const void *pointer, uint64_t *start, uint64_t *size)
+{
+    const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
+    if (range != NULL && range->kind == ACL__POOLED) {
+        return acl__mem_pool_block_at(pointer, start, size);
+    }
+    range = range != NULL ? range : acl__range_at(&acl__rt.host_memory, pointer);
+    if (range == NULL || (uint64_t)(uintptr_t)pointer - range->range.start >= range->asked_bytes) {
+        return false;
+    }
+    *start = range->range.start;
+    *size = range->asked_bytes;
+    return true;
+}
+
+ACL_EXPORT aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
+{
+    ACL_ENTER_LOCKED(aclrtMemGetAddressRange);
+    ACL_NEED(ptr);
+    ACL_REFUSE_IF(pbase == NULL && psize == NULL, ACL_ERROR_RT_PARAM_INVALID, "both outputs are NULL");
+    uint64_t start = 0;
+    uint64_t size = 0;
+    ACL_REFUSE_IF(!range_locked(ptr, &start, &size), ACL_ERROR_RT_PARAM_INVALID, "%p is in no allocation", ptr);
+    if (pbase != NULL) {
+        *pbase = (void *)(uintptr_t)start;
+    }
+    if (psize != NULL) {
+        *psize = size;
+    }
+    return ACL_SUCCESS;
 }
 
 /* --- caches: the simulated device has none that a program could see --- */

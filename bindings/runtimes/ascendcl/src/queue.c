@@ -1,4 +1,4 @@
-/* queue.c: tasks, waiting, and the runtime's own thread.
+/* queue.c: tasks, and waiting.
  *
  * Idea: the simulator knows the end time of work as soon as it is queued, so a task goes to the simulator at once. Some
  * tasks end only after the host has acted: a callback, a value that another task writes, an event that was not recorded
@@ -7,9 +7,6 @@
  *
  * Waiting lets virtual time pass from one end of a stream's work to the next, up to the requested time. Only when no
  * work is under way does a thread really wait, until another thread changes something.
- *
- * The engine is a thread that runs host functions. Once it exists, time also passes when no call has come for a
- * millisecond: a program may poll a flag in its memory instead of calling the runtime.
  */
 #include "report.h"
 #include "runtime.h"
@@ -18,11 +15,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static uint32_t waiters;
 static uint32_t questions; /* number of queries of progress since a task was last queued */
 
 /* --- tasks --- */
+
+void acl__tasks_end(acl__task *task)
+{
+    while (task != NULL) {
+        acl__task *next = task->next;
+        task->ops->end(task);
+        task = next;
+    }
+}
+
+void acl__capture_free(acl__capture *capture)
+{
+    acl__tasks_end(capture->first);
+    free(capture);
+}
+
+/* Adds a copy of a task that is about to be queued to the capture of its stream. */
+static void capture(acl__capture *to, const acl__task *task)
+{
+    if (task->ops->is_mark || to->flaw != NULL) {
+        return;
+    }
+    acl__task *kept = task->ops->clone != NULL ? task->ops->clone(task) : NULL;
+    if (kept == NULL) {
+        to->flaw = "it captured something that cannot be repeated: order between streams, a written or awaited value, "
+                   "a non-blocking callback, or a kernel with a hook for its end";
+        return;
+    }
+    kept->next = NULL;
+    *to->last = kept;
+    to->last = &kept->next;
+}
 
 static void hold(acl__stream *stream, acl__task *task)
 {
@@ -32,6 +59,13 @@ static void hold(acl__stream *stream, acl__task *task)
     acl__rt.held_tasks++;
 }
 
+void acl__stream_forget_abort(acl__stream *stream)
+{
+    if (stream->error == ACL_ERROR_RT_STREAM_ABORT && !stream->stopped) {
+        stream->error = ACL_SUCCESS;
+    }
+}
+
 aclError acl__queue(acl__stream *stream, acl__task *task)
 {
     aclError error = ACL_SUCCESS;
@@ -39,7 +73,7 @@ aclError acl__queue(acl__stream *stream, acl__task *task)
     acl__task_name(task);
     acl__stream_forget_abort(stream);
     if (stream->capture != NULL) {
-        acl__capture_add(stream, task);
+        capture(stream->capture, task);
     }
     if (stream->stopped) {
         error = acl__fail(stream->error != ACL_SUCCESS ? stream->error : ACL_ERROR_RT_STREAM_ABORT,
@@ -54,6 +88,44 @@ aclError acl__queue(acl__stream *stream, acl__task *task)
     }
     task->ops->end(task);
     return error;
+}
+
+/* --- held tasks, and failure --- */
+
+void acl__queue_drop(acl__stream *stream)
+{
+    acl__task *task = stream->held_first;
+    stream->held_first = NULL;
+    stream->held_last = &stream->held_first;
+    while (task != NULL) {
+        acl__task *next = task->next;
+        acl__rt.held_tasks--;
+        if (task == stream->submitting) {
+            stream->submitting = NULL;
+        } else {
+            task->ops->end(task);
+        }
+        task = next;
+    }
+}
+
+void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error)
+{
+    if (stream->error == ACL_SUCCESS) {
+        stream->error = error;
+    }
+    acl__exception(stream, task, error);
+    if (!stream->stop_on_failure) {
+        return;
+    }
+    for (acl__stream *other = acl__rt.first_stream; other != NULL; other = other->next) {
+        if (other->context == stream->context && !other->stopped) {
+            other->stopped = true;
+            other->error = other->error != ACL_SUCCESS ? other->error : error;
+            acl__queue_drop(other);
+            (void)weir_sim_stream_break(acl__rt.sim, other->sim);
+        }
+    }
 }
 
 /* Submits the held tasks of a stream, oldest first, as far as possible. Returns true if any task left the list. */
@@ -98,23 +170,6 @@ void acl__pump(void)
     }
 }
 
-void acl__queue_drop(acl__stream *stream)
-{
-    acl__task *task = stream->held_first;
-    stream->held_first = NULL;
-    stream->held_last = &stream->held_first;
-    while (task != NULL) {
-        acl__task *next = task->next;
-        acl__rt.held_tasks--;
-        if (task == stream->submitting) {
-            stream->submitting = NULL;
-        } else {
-            task->ops->end(task);
-        }
-        task = next;
-    }
-}
-
 bool acl__has_arrived(const acl__stream *stream)
 {
     return weir_sim_stream_tail(acl__rt.sim, stream->sim) <= weir_sim_now(acl__rt.sim);
@@ -125,9 +180,15 @@ bool acl__has_arrived(const acl__stream *stream)
 void acl__changed(void)
 {
     acl__pump();
-    if (waiters > 0) {
-        (void)pthread_cond_broadcast(&changed);
+    if (acl__rt.waiters > 0) {
+        (void)pthread_cond_broadcast(&acl__rt.changed);
     }
+}
+
+void acl__unlock(void)
+{
+    acl__changed();
+    (void)pthread_mutex_unlock(acl__mutex());
 }
 
 static struct timespec real_time_in(int64_t ms)
@@ -200,10 +261,10 @@ static void name_stopped(void)
 static bool wait_for_change(const acl__deadline *deadline)
 {
     if (deadline->is_set) {
-        return pthread_cond_timedwait(&changed, acl__mutex(), &deadline->real) != ETIMEDOUT;
+        return pthread_cond_timedwait(&acl__rt.changed, acl__mutex(), &deadline->real) != ETIMEDOUT;
     }
     const struct timespec patience = real_time_in(NAMES_AFTER_MS);
-    if (pthread_cond_timedwait(&changed, acl__mutex(), &patience) == ETIMEDOUT) {
+    if (pthread_cond_timedwait(&acl__rt.changed, acl__mutex(), &patience) == ETIMEDOUT) {
         name_stopped();
     }
     return true;
@@ -222,227 +283,13 @@ bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline)
         acl__changed();
         return true;
     }
-    waiters++;
+    acl__rt.waiters++;
     const bool more = wait_for_change(deadline);
-    waiters--;
+    acl__rt.waiters--;
     return more;
 }
 
 void acl__host_saw(acl__stream *stream)
 {
     (void)weir_device_stream_sync(acl__rt.memory, stream->sim);
-}
-
-/* --- kernels --- */
-
-struct kernel_task {
-    acl__task task; /* first member */
-    acl__stream *stream;
-    int32_t stream_id;
-    uint32_t holders; /* reference count: one for the queued task, one for the simulator */
-    acl__kernel kernel;
-    char tag[48];
-    weir_sim_access accesses[];
-};
-
-static void kernel_release(struct kernel_task *k)
-{
-    if (--k->holders > 0) {
-        return;
-    }
-    if (k->kernel.end != NULL) {
-        k->kernel.end(k->kernel.ctx);
-    }
-    free(k);
-}
-
-static void task_end(acl__task *task)
-{
-    kernel_release((struct kernel_task *)(void *)task);
-}
-
-/* Called by the simulator when virtual time reaches the kernel's end. */
-static void kernel_over(void *ctx)
-{
-    struct kernel_task *k = ctx;
-    if (k->kernel.compute != NULL) {
-        const aclError error = k->kernel.compute(k->kernel.ctx);
-        if (error != ACL_SUCCESS && k->stream->live && k->stream->id == k->stream_id) {
-            acl__stream_fail(k->stream, &k->task, error);
-        }
-    }
-    kernel_release(k);
-}
-
-static void kernel_dropped(void *ctx)
-{
-    kernel_release(ctx);
-}
-
-static aclError kernel_submit(acl__stream *stream, acl__task *task)
-{
-    struct kernel_task *k = (struct kernel_task *)(void *)task;
-    k->stream = stream;
-    k->stream_id = stream->id;
-    weir_sim_work work = WEIR_SIM_WORK_INIT;
-    work.duration_ns = k->kernel.duration_ns;
-    work.accesses = k->kernel.accesses;
-    work.access_count = k->kernel.access_count;
-    work.tag = k->kernel.tag;
-    if (k->kernel.compute != NULL || k->kernel.end != NULL) {
-        work.host_function = kernel_over;
-        work.host_ctx = k;
-        work.kernel = true;
-        work.dropped = kernel_dropped;
-        k->holders++; /* the simulator's reference: the kernel may end before the launch returns */
-    }
-    const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
-    const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &work);
-    (void)acl__work_by(before);
-    if (status != WEIR_OK && work.host_function != NULL) {
-        k->holders--;
-    }
-    return acl__status(status, "a kernel's launch");
-}
-
-/* Clones a kernel. A kernel with an `end` function cannot be repeated, because `end` is called exactly once. */
-static acl__task *kernel_clone(const acl__task *task)
-{
-    const struct kernel_task *k = (const struct kernel_task *)(const void *)task;
-    const size_t bytes = sizeof(*k) + k->kernel.access_count * sizeof(weir_sim_access);
-    struct kernel_task *clone = k->kernel.end == NULL ? malloc(bytes) : NULL;
-    if (clone == NULL) {
-        return NULL;
-    }
-    memcpy(clone, k, bytes);
-    clone->holders = 1;
-    clone->kernel.accesses = clone->accesses;
-    clone->kernel.tag = k->kernel.tag != NULL ? clone->tag : NULL;
-    return &clone->task;
-}
-
-static const acl__task_ops kernel_ops = {.submit = kernel_submit, .end = task_end, .clone = kernel_clone};
-
-aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
-{
-    const size_t bytes = kernel->access_count * sizeof(weir_sim_access);
-    struct kernel_task *k = calloc(1, sizeof(*k) + bytes);
-    if (k == NULL) {
-        if (kernel->end != NULL) {
-            kernel->end(kernel->ctx);
-        }
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a kernel's launch");
-    }
-    k->task.ops = &kernel_ops;
-    k->holders = 1;
-    k->kernel = *kernel;
-    if (bytes > 0) {
-        memcpy(k->accesses, kernel->accesses, bytes);
-    }
-    k->kernel.accesses = k->accesses;
-    if (kernel->tag != NULL) {
-        (void)strncpy(k->tag, kernel->tag, sizeof(k->tag) - 1);
-        k->kernel.tag = k->tag;
-    }
-    return acl__queue(stream, &k->task);
-}
-
-/* --- the engine --- */
-
-static struct {
-    pthread_t thread;
-    bool running;
-    bool busy; /* running a function of the user */
-    bool ends;
-    pthread_cond_t wake;
-    acl__job *first;
-    acl__job **last;
-} engine = {.wake = PTHREAD_COND_INITIALIZER, .last = &engine.first};
-
-static void engine_run(acl__job *job)
-{
-    engine.busy = true;
-    (void)pthread_mutex_unlock(acl__mutex());
-    job->run(job);
-    (void)pthread_mutex_lock(acl__mutex());
-    engine.busy = false;
-    job->done(job);
-    acl__changed();
-}
-
-static void *engine_main(void *unused)
-{
-    (void)unused;
-    uint64_t seen = 0;
-    (void)pthread_mutex_lock(acl__mutex());
-    while (!engine.ends) {
-        acl__job *job = engine.first;
-        if (job != NULL) {
-            engine.first = job->next;
-            if (engine.first == NULL) {
-                engine.last = &engine.first;
-            }
-            engine_run(job);
-            continue;
-        }
-        const struct timespec soon = real_time_in(1);
-        (void)pthread_cond_timedwait(&engine.wake, acl__mutex(), &soon);
-        const uint64_t calls = acl__calls(ACL_FN_COUNT);
-        if (acl__rt.held_tasks > 0) {
-            acl__changed(); /* a held task may wait for real time to pass */
-        }
-        if (acl__rt.config.idle_time && engine.first == NULL && calls == seen) {
-            const uint64_t next = acl__next_end(weir_sim_now(acl__rt.sim));
-            if (next != UINT64_MAX) {
-                weir_sim_advance_to(acl__rt.sim, next);
-                acl__changed();
-            }
-        }
-        seen = calls;
-    }
-    (void)pthread_mutex_unlock(acl__mutex());
-    return NULL;
-}
-
-aclError acl__engine_need(void)
-{
-    if (!engine.running && !engine.ends) {
-        engine.running = pthread_create(&engine.thread, NULL, engine_main, NULL) == 0;
-    }
-    return engine.running ? ACL_SUCCESS
-                          : acl__fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "the runtime's thread cannot be started");
-}
-
-aclError acl__engine_post(acl__job *job)
-{
-    ACL_TRY(acl__engine_need());
-    job->next = NULL;
-    *engine.last = job;
-    engine.last = &job->next;
-    (void)pthread_cond_signal(&engine.wake);
-    return ACL_SUCCESS;
-}
-
-void acl__engine_forget(void)
-{
-    static const pthread_cond_t fresh = PTHREAD_COND_INITIALIZER;
-    engine.running = false;
-    engine.busy = false;
-    engine.wake = fresh;
-    changed = fresh;
-    waiters = 0;
-}
-
-void acl__engine_stop(void)
-{
-    acl__lock();
-    /* Do not join while a function of the user runs: it may never return. */
-    const bool join = engine.running && !engine.busy && !pthread_equal(engine.thread, pthread_self());
-    engine.ends = true;
-    engine.running = false;
-    (void)pthread_cond_signal(&engine.wake);
-    acl__unlock();
-    if (join) {
-        (void)pthread_join(engine.thread, NULL);
-    }
 }

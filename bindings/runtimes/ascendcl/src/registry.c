@@ -4,7 +4,7 @@
  * copies them. Any stream value but NULL is a key, and no callback is called or checked. A registration outlives its
  * stream, as the vendor's does. The table has a lock of its own, the innermost of all.
  */
-#include "consumer.h"
+#include "runtime.h"
 
 #include <stdlib.h>
 
@@ -17,7 +17,6 @@ struct registration {
 
 enum { BUCKETS = 256 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct registration *buckets[BUCKETS];
 
 /* Returns the pointer to the stream's registration in its hash chain, or the NULL pointer that ends the chain. */
@@ -28,16 +27,6 @@ static struct registration **link_of(aclrtStream stream)
         link = &(*link)->next;
     }
     return link;
-}
-
-void acl__registry_fork_lock(void)
-{
-    (void)pthread_mutex_lock(&lock);
-}
-
-void acl__registry_fork_unlock(void)
-{
-    (void)pthread_mutex_unlock(&lock);
 }
 
 /* --- descriptions --- */
@@ -74,6 +63,7 @@ DESC_SETTER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, aclrtAllocatorGetAddrFr
 
 /* --- registrations --- */
 
+/* Stores a registration. The table's lock is held. */
 static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
 {
     struct registration **link = link_of(stream);
@@ -87,46 +77,35 @@ static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
     return ACL_SUCCESS;
 }
 
-ACL_EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
+aclError acl__registry_put(aclrtStream stream, aclrtAllocatorDesc desc)
 {
-    ACL_ENTER(aclrtAllocatorRegister);
-    ACL_NEED(stream);
-    ACL_NEED(allocatorDesc);
-    const acl__allocator *a = allocatorDesc;
-    ACL_REFUSE_IF(a->object == NULL || a->alloc == NULL || a->free == NULL || a->address == NULL,
-                  ACL_ERROR_INVALID_PARAM, "the description lacks its object, alloc, free or address function");
-    acl__consumer_registration_ends(stream, a);
-    (void)pthread_mutex_lock(&lock);
-    const aclError error = put(stream, allocatorDesc);
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_lock(&acl__registry_lock);
+    const aclError error = put(stream, desc);
+    (void)pthread_mutex_unlock(&acl__registry_lock);
     return error;
 }
 
-ACL_EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
+void acl__registry_remove(aclrtStream stream)
 {
-    ACL_ENTER(aclrtAllocatorUnregister);
-    ACL_NEED(stream);
-    acl__consumer_registration_ends(stream, NULL);
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&acl__registry_lock);
     struct registration **link = link_of(stream);
     struct registration *gone = *link;
     if (gone != NULL) {
         *link = gone->next;
     }
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&acl__registry_lock);
     free(gone);
-    return ACL_SUCCESS;
 }
 
 static bool find(aclrtStream stream, acl__allocator *allocator, aclrtAllocatorDesc *desc)
 {
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&acl__registry_lock);
     const struct registration *found = *link_of(stream);
     if (found != NULL) {
         *allocator = found->allocator;
         *desc = found->desc;
     }
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&acl__registry_lock);
     return found != NULL;
 }
 

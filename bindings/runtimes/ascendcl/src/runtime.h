@@ -39,7 +39,7 @@ typedef struct acl__record acl__record;
 typedef struct acl__task acl__task;
 typedef struct acl__range acl__range;
 
-/* --- process.c: start and end, configuration, the lock, calls and faults, the report --- */
+/* --- runtime.c: the state, the locks, the count of calls --- */
 
 typedef enum acl__function {
 #define ACL_FUNCTION_ENUM(name, priority) ACL_FN_##name,
@@ -112,13 +112,9 @@ typedef enum acl__function {
         return (condition) ? (fact) : (otherwise);                                                                     \
     }
 
-/* Does the work of ACL_ENTER. The lock is not held. */
-aclError acl__enter(acl__function function);
-/* Starts the runtime unless it runs already. */
-aclError acl__start(void);
-/* Returns the error of every public function that is not simulated. */
-aclError acl__not_simulated(acl__function function);
 const char *acl__function_name(acl__function function);
+/* Counts a call: it is number `nth` of its function, and number `overall` of all calls. Needs no lock. */
+void acl__count_call(acl__function function, uint64_t *nth, uint64_t *overall);
 /* Returns how often a function was called; ACL_FN_COUNT: all functions together. Needs no lock. */
 uint64_t acl__calls(acl__function function);
 
@@ -140,15 +136,26 @@ uint64_t acl__calls(acl__function function);
         }                                                                                                              \
     } while (0)
 
+/* The locks, in the order in which they are taken. A fork takes all three.
+ *
+ * acl__executors_lock: the table of the executors' wrappers of allocators (consumer.c).
+ * acl__lock: the runtime's lock; acl__unlock is among the tasks (queue.c), because it first lets held tasks go on.
+ * acl__registry_lock: the table of registered allocators (registry.c). */
+extern pthread_mutex_t acl__executors_lock;
 void acl__lock(void);
-/* Releases the lock and wakes threads that wait for a change. */
+bool acl__lock_within_a_second(void); /* for threads that must not wait for a thread that died with the lock */
+pthread_mutex_t *acl__mutex(void);    /* the runtime's lock, for condition variables */
+extern pthread_mutex_t acl__registry_lock;
+/* From now on a fork takes the locks, so that the child has a runtime that works. */
+void acl__prepare_for_fork(void);
+
+/* Wakes threads that wait for a change, and releases the lock. */
 void acl__unlock(void);
 static inline void acl__unlock_at_end(const char *lock)
 {
     (void)lock;
     acl__unlock();
 }
-pthread_mutex_t *acl__mutex(void); /* for condition variables */
 
 enum { ACL__DEVICES = 16 };
 
@@ -194,21 +201,69 @@ typedef struct acl__device {
     acl__context *default_context;
 } acl__device;
 
+/* A job for the runtime's own thread. acl__engine_post queues it: the thread calls `run` without the lock, and then
+ * `done` with the lock held. Jobs run one after another. The caller keeps the job until `done` was called. */
+typedef struct acl__job {
+    struct acl__job *next;
+    void (*run)(struct acl__job *job);
+    void (*done)(struct acl__job *job);
+} acl__job;
+
+/* The runtime's own thread (engine.c). */
+typedef struct acl__engine {
+    pthread_t thread;
+    bool running;
+    bool busy; /* running a function of the user */
+    bool ends;
+    pthread_cond_t wake;
+    acl__job *first;
+    acl__job **last;
+} acl__engine;
+
+/* Functions of files above the streams and events, which hear of them. A function is set once there is something that
+ * it has to hear of; before that it is NULL. */
+typedef struct acl__above {
+    /* consumer.c: a stream ends. Called after the user's state callbacks, without the lock. */
+    void (*stream_ends)(aclrtStream handle);
+    /* callback.c: a stream is deleted. */
+    void (*stream_deleted)(acl__stream *stream);
+    /* mem_pool.c: a stream was synchronised, even if the result is an error. */
+    void (*synced)(acl__stream *stream);
+    /* mem_pool.c: an event was recorded on a stream; a stream was made to wait for an event's latest recording. */
+    void (*recorded)(const void *event, acl__stream *stream);
+    void (*waited)(acl__stream *stream, const void *event);
+} acl__above;
+
 typedef struct acl__runtime {
     acl__config config;
     weir_sim *sim;
     weir_device *memory; /* the simulator's device table */
     acl__device devices[ACL__DEVICES];
-    weir__sim_ranges device_memory; /* set of acl__range: device memory, allocated or mapped */
-    weir__sim_ranges host_memory;   /* set of acl__range: memory of aclrtMallocHost */
-    weir__sim_ranges registered;    /* set of acl__range: memory of aclrtHostRegister */
-    acl__stream *first_stream;      /* list of the streams of all contexts */
-    uint64_t held_tasks;            /* number of held tasks on all streams */
-    uint64_t initialised;           /* aclInit calls minus aclFinalize calls */
-    bool finalised;                 /* true from aclFinalize until the next aclInit */
+    bool peers[ACL__DEVICES][ACL__DEVICES]; /* [a][b]: device a may touch the memory of device b (share.c) */
+    weir__sim_ranges device_memory;         /* set of acl__range: device memory, allocated or mapped */
+    weir__sim_ranges host_memory;           /* set of acl__range: memory of aclrtMallocHost */
+    weir__sim_ranges registered;            /* set of acl__range: memory of aclrtHostRegister */
+    acl__stream *first_stream;              /* list of the streams of all contexts */
+    uint64_t held_tasks;                    /* number of held tasks on all streams */
+    pthread_cond_t changed;                 /* wakes threads that wait for a change (queue.c) */
+    uint32_t waiters;                       /* number of such threads */
+    acl__engine engine;
+    acl__above above;
+    uint64_t initialised;       /* aclInit calls minus aclFinalize calls */
+    bool finalised;             /* true from aclFinalize until the next aclInit */
+    uint64_t calls_before_fork; /* calls of the parent, in a child of fork; else 0 */
 } acl__runtime;
 
 extern acl__runtime acl__rt;
+
+/* --- start.c --- */
+
+/* Does the work of ACL_ENTER. The lock is not held. */
+aclError acl__enter(acl__function function);
+/* Starts the runtime unless it runs already. */
+aclError acl__start(void);
+
+/* --- error.c --- */
 
 /* Records the thread's last error with a sentence (printf style) and returns the code. Needs no lock. */
 aclError acl__fail(aclError code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -216,20 +271,23 @@ aclError acl__fail(aclError code, const char *format, ...) __attribute__((format
 aclError acl__refuse(const char *name, aclError code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Converts a status of the simulator to an error code, and records the error. Records nothing for WEIR_OK. */
 aclError acl__status(weir_status status, const char *what);
-
-/* --- error.c --- */
-
-/* Records the calling thread's last error. Needs no lock. */
-void acl__error_note(aclError code, const char *text);
+/* Records and returns the error of every public function that is not simulated. Needs no lock. */
+aclError acl__not_simulated(acl__function function);
+/* Calls a function of the program. Errors of its own ACL calls do not replace the last error of the calling thread. The
+ * lock is not held. */
+void acl__errors_apart(void (*function)(void *ctx), void *ctx);
 /* Gives a task that is being queued its number, and the number of the thread that queues it. */
 void acl__task_name(acl__task *task);
+
+/* --- exception.c --- */
+
 /* Reports a failed task of the stream to the exception callback. A NULL task means that the failed task is not
  * known. */
 void acl__exception(acl__stream *stream, const acl__task *task, aclError error);
 /* Waits until the exception callback was called for all failures so far. The lock is not held. */
 void acl__exceptions_report(void);
 
-/* --- context.c: devices and contexts --- */
+/* --- context.c, device.c --- */
 
 struct acl__context {
     void *link;         /* used by the slab */
@@ -247,6 +305,9 @@ struct acl__context {
 acl__context *acl__context_current(void);
 /* Stores the calling thread's context. Fails with ACL_ERROR_RT_CONTEXT_NULL if there is none. */
 aclError acl__context_need(acl__context **context);
+/* Makes a context, or none, the calling thread's context. */
+void acl__context_make_current(acl__context *context);
+/* device.c: true if the handle is a live context. */
 bool acl__context_is(const void *handle);
 
 /* --- stream.c --- */
@@ -284,13 +345,8 @@ aclError acl__stream_any(aclrtStream handle, acl__stream **stream);
 /* Waits until all work of the stream is complete, for at most `timeout_ms` (-1: no limit). Releases the lock while it
  * waits. Returns a task's error and clears it. */
 aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms);
-/* Forgets that the stream was aborted: the next synchronisation does not return the abort. */
-void acl__stream_forget_abort(acl__stream *stream);
 /* Drops all work of the stream that is not complete. */
 void acl__stream_drop(acl__stream *stream);
-/* Handles a failed task. The stream's failure mode decides if the later tasks still run, or if the work of all streams
- * of the context is dropped. */
-void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error);
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **stream);
 /* Makes a second handle of the context's default stream. It stands for the stream that the vendor's runtime makes for
  * itself at the first use of a device: the program's callbacks hear of its creation, but not of its end. */
@@ -316,15 +372,7 @@ void acl__stream_announce_created(acl__stream *stream);
 void acl__streams_end_of(acl__context *context, bool force);
 /* Waits for all streams of a device. */
 aclError acl__device_wait(int32_t device, int64_t timeout_ms);
-/* consumer.c: called for each stream before it is deleted, after the user's state callbacks. Frees the executors' state
- * of the stream. The lock is not held. */
-void acl__op_stream_ends(aclrtStream handle);
-/* consumer.c: lock and unlock the table of wrappers of allocators around a fork. The table's lock is taken before the
- * runtime's lock. */
-void acl__consumer_fork_lock(void);
-void acl__consumer_fork_unlock(void);
-
-/* --- queue.c: tasks, time, the engine thread --- */
+/* --- queue.c: tasks and time --- */
 
 /* Result of a submit that is not an aclError: the task has to wait for an action of the host. */
 #define ACL__HELD ((aclError)INT32_MAX)
@@ -354,6 +402,26 @@ struct acl__task {
 
 /* Queues a task. The stream owns the task from now on, also after an error. */
 aclError acl__queue(acl__stream *stream, acl__task *task);
+/* Ends each task of a list. */
+void acl__tasks_end(acl__task *first);
+/* Handles a failed task. The stream's failure mode decides if the later tasks still run, or if the work of all streams
+ * of the context is dropped. */
+void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error);
+/* Forgets that the stream was aborted: the next synchronisation does not return the abort. */
+void acl__stream_forget_abort(acl__stream *stream);
+
+/* A capture of a stream's work (capture.c). acl__queue adds a copy of each task that is queued on the stream. After the
+ * capture has ended, it is the object behind an aclmdlRI. */
+typedef struct acl__capture {
+    struct acl__capture *next; /* list of instances */
+    acl__task *first;          /* the captured tasks in order; an execution queues copies of them */
+    acl__task **last;
+    aclmdlRICaptureMode mode;
+    pthread_t thread;
+    const char *flaw; /* reason why the captured work cannot be executed again; NULL: it can */
+} acl__capture;
+void acl__capture_free(acl__capture *capture);
+
 /* Charges 1 us of host time for a query of progress. Queries of a thread that queues nothing in between become more
  * expensive, as if the thread slept between them: each costs at most 1/64 of the time since the first of them, and
  * never moves time beyond the next end of a stream's work. */
@@ -382,6 +450,11 @@ acl__deadline acl__deadline_in(int64_t timeout_ms);
  * is under way, releases the lock until something changes. Returns false once the deadline has passed. */
 bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline);
 
+/* Tells the auditor that the host now knows all work of the stream to be complete. */
+void acl__host_saw(acl__stream *stream);
+
+/* --- launch.c --- */
+
 /* A kernel, or anything that takes time on a stream. `accesses` and `tag` are copied. `compute` is called when virtual
  * time reaches the kernel's end: it may read and write device memory by its addresses, must not call the runtime, and
  * returns ACL_SUCCESS or an error for the stream. `end` is called exactly once: after `compute`, or instead of it when
@@ -398,24 +471,15 @@ typedef struct acl__kernel {
 
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel);
 
-/* A job for the runtime's own thread. acl__engine_post queues it: the thread calls `run` without the lock, and then
- * `done` with the lock held. Jobs run one after another. The caller keeps the job until `done` was called.
- * ACL_ERROR_RT_RESOURCE_ALLOC_FAIL: no thread can be created. */
-typedef struct acl__job {
-    struct acl__job *next;
-    void (*run)(struct acl__job *job);
-    void (*done)(struct acl__job *job);
-} acl__job;
+/* --- engine.c --- */
+
+/* Queues a job. ACL_ERROR_RT_RESOURCE_ALLOC_FAIL: no thread can be created. */
 aclError acl__engine_post(acl__job *job);
 /* Starts the runtime's own thread, because the program may now wait for the device without calling the runtime.
  * Afterwards time also passes while no call is made. */
 aclError acl__engine_need(void);
 /* Ends the runtime's own thread; no job runs on it afterwards. The lock is not held. */
 void acl__engine_stop(void);
-/* Forgets the runtime's own thread in a child of fork, where that thread does not exist. */
-void acl__engine_forget(void);
-/* Tells the auditor that the host now knows all work of the stream to be complete. */
-void acl__host_saw(acl__stream *stream);
 
 /* --- control.c --- */
 
@@ -449,7 +513,7 @@ aclError acl__record_wait_queue(acl__stream *stream, acl__record *record);
  * not submitted. */
 aclError acl__record_join(acl__stream *stream, acl__record *record);
 
-/* --- memory.c: device memory --- */
+/* --- ranges.c --- */
 
 typedef enum acl__range_kind {
     ACL__ALLOCATED, /* aclrtMalloc and its relatives */
@@ -464,8 +528,9 @@ struct acl__range {
     weir__sim_range range; /* first member */
     acl__range_kind kind;
     int32_t device;
-    bool huge;        /* device memory: true if it is accounted as huge pages */
-    uint32_t open_to; /* mapping: mask of granted access; bit i stands for device i, bit 31 for the host */
+    bool huge;         /* device memory: true if it is accounted as huge pages */
+    bool is_host_side; /* mapping: the memory is on the host's side, and `device` is 0 */
+    uint32_t open_to;  /* mapping: mask of granted access; bit i stands for device i, bit 31 for the host */
     uint64_t asked_bytes;
     void *owner; /* private to the source file that added the range */
 };
@@ -476,43 +541,7 @@ void acl__range_remove(weir__sim_ranges *set, acl__range *range);
 /* Returns the range of the set that contains an address, or NULL. */
 acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer);
 
-enum { ACL__HUGE_PAGE = 2 << 20, ACL__NORMAL_PAGE = 4096, ACL__HUGE_THRESHOLD = 1 << 20 };
-
-/* Counts bytes against a device's capacity. Returns false if they do not fit. */
-bool acl__capacity_take(int32_t device, uint64_t bytes, bool huge);
-void acl__capacity_give(int32_t device, uint64_t bytes, bool huge);
-
-/* The kinds of pages of aclrtMalloc. */
-typedef enum acl__kind { ACL__HUGE, ACL__NORMAL, ACL__HUGE_P2P, ACL__NORMAL_P2P, ACL__KINDS } acl__kind;
-static inline bool acl__kind_is_huge(acl__kind kind)
-{
-    return kind == ACL__HUGE || kind == ACL__HUGE_P2P;
-}
-
-/* aclrtMalloc without its padding, for the runtime's own use. */
-aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer);
-/* Frees any kind of address that aclrtFree accepts. Returns ACL_ERROR_RT_PARAM_INVALID for any other address. */
-aclError acl__free(void *pointer);
-/* Frees all memory that a device still holds, and counts it in the report. */
-void acl__memory_reset(int32_t device);
-/* Returns the memory that the driver keeps to the device. */
-void acl__memory_return(int32_t device);
-
-/* Tell the auditor that an allocator handed out a block of memory, or got it back, in the order of the stream. */
-void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag);
-void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag);
-
-/* --- host.c: pinned and registered host memory --- */
-
-/* True if a range is pinned or registered host memory. An asynchronous copy may touch such memory after its call. */
-bool acl__is_pinned(const void *pointer, uint64_t size);
-/* Counts bytes against the host's limit. Returns false if they do not fit. */
-bool acl__host_take(uint64_t bytes);
-void acl__host_give(uint64_t bytes);
-/* Frees memory of aclrtMallocHost. */
-aclError acl__host_free(void *pointer);
-
-/* --- share.c --- */
+/* --- auditor.c --- */
 
 /* The worker is the device whose work is being given to the simulator: the auditor checks that this device may touch
  * the memory. For a copy between two devices it is enough that one of them may touch the other's memory. */
@@ -526,22 +555,54 @@ acl__worker acl__work_by(acl__worker worker);
  * memory that peer access or aclrtMemSetAccess opened to it. */
 bool acl__reaches(const weir_sim_access *access, char *detail, size_t size);
 
+/* Tell the auditor that an allocator handed out a block of memory, or got it back, in the order of the stream. */
+void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag);
+void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag);
+
+/* --- store.c: the memory of the devices --- */
+
+enum { ACL__HUGE_PAGE = 2 << 20, ACL__NORMAL_PAGE = 4096, ACL__HUGE_THRESHOLD = 1 << 20 };
+
+/* Counts bytes against a device's capacity. Returns false if they do not fit. */
+bool acl__capacity_take(int32_t device, uint64_t bytes, bool huge);
+void acl__capacity_give(int32_t device, uint64_t bytes, bool huge);
+/* Returns the bytes of a device that nothing holds. */
+uint64_t acl__capacity_free(const acl__device *device);
+
+/* The kinds of pages of aclrtMalloc. */
+typedef enum acl__kind { ACL__HUGE, ACL__NORMAL, ACL__HUGE_P2P, ACL__NORMAL_P2P, ACL__KINDS } acl__kind;
+static inline bool acl__kind_is_huge(acl__kind kind)
+{
+    return kind == ACL__HUGE || kind == ACL__HUGE_P2P;
+}
+
+/* aclrtMalloc without its padding, for the runtime's own use. */
+aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer);
+/* Frees memory of acl__malloc. Returns ACL_ERROR_RT_PARAM_INVALID for any other address. */
+aclError acl__free(void *pointer);
+/* Frees all memory that a device still holds, and counts it in the report. */
+void acl__memory_reset(int32_t device);
+/* Returns the memory that the driver keeps to the device. */
+void acl__memory_return(int32_t device);
+
+/* --- host.c: pinned and registered host memory --- */
+
+/* True if a range is pinned or registered host memory. An asynchronous copy may touch such memory after its call. */
+bool acl__is_pinned(const void *pointer, uint64_t size);
+/* Counts bytes against the host's limit. Returns false if they do not fit. */
+bool acl__host_take(uint64_t bytes);
+void acl__host_give(uint64_t bytes);
+/* Frees memory of aclrtMallocHost. */
+aclError acl__host_free(void *pointer);
+
 /* --- virtual.c, mem_pool.c --- */
 
-/* Returns the location of a mapping's memory. */
-aclrtMemLocation acl__virtual_location(const acl__range *range);
 bool acl__virtual_is_reserved(const void *pointer);
 void acl__virtual_reset(int32_t device);
 /* Frees a pool's block by its address, for aclrtFree. Returns false if the address is in no pool. */
 bool acl__mem_pool_free_now(void *pointer, aclError *error);
 /* Finds the allocated block of a memory pool that contains an address. Returns false if there is none. */
 bool acl__mem_pool_block_at(const void *pointer, uint64_t *start, uint64_t *size);
-/* Called when a stream was synchronised, even if the result is an error: pools then give memory above their release
- * threshold back to the device. */
-void acl__mem_pool_synced(acl__stream *stream);
-/* Called when an event was recorded on a stream, or a stream was made to wait for the latest recording of an event. */
-void acl__mem_pool_recorded(const void *event, acl__stream *stream);
-void acl__mem_pool_waited(acl__stream *stream, const void *event);
 void acl__mem_pool_reset(int32_t device);
 
 /* --- copy.c --- */
@@ -567,23 +628,13 @@ typedef struct acl__allocator {
 /* Copies the allocator registered for a stream. Returns false if there is none. Does not take the runtime's lock. */
 bool acl__allocator_of(aclrtStream stream, acl__allocator *allocator);
 bool acl__allocator_is_registered(aclrtStream stream);
-/* Lock and unlock the table of registered allocators around a fork. */
-void acl__registry_fork_lock(void);
-void acl__registry_fork_unlock(void);
-
-/* --- callback.c --- */
-
-void acl__callback_stream_ends(acl__stream *stream);
+/* Registers what an allocator description contains for a stream. ACL_ERROR_BAD_ALLOC: no host memory. */
+aclError acl__registry_put(aclrtStream stream, aclrtAllocatorDesc desc);
+void acl__registry_remove(aclrtStream stream);
 
 /* --- notify.c --- */
 
 /* Ends all notifies of a device. */
 void acl__notify_reset(int32_t device);
-
-/* --- capture.c --- */
-
-/* Adds a task that is about to be queued to the stream's capture. */
-void acl__capture_add(acl__stream *stream, const acl__task *task);
-void acl__capture_stream_ends(acl__stream *stream);
 
 #endif

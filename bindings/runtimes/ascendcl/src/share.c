@@ -14,8 +14,6 @@
 
 /* --- peers --- */
 
-static bool peers[ACL__DEVICES][ACL__DEVICES];
-
 static aclError check_device(const char *name, int32_t id)
 {
     ACL_FAIL_IF(id < 0 || (uint32_t)id >= acl__rt.config.devices, ACL_ERROR_RT_INVALID_DEVICEID,
@@ -41,9 +39,9 @@ static aclError set_peer(int32_t peer, bool enabled, const char *name)
     ACL_NEED_CONTEXT(context);
     ACL_FAIL_IF(context->device == peer, ACL_ERROR_INVALID_PARAM, "%s: device %d is no peer of itself", name, peer);
     ACL_TRY(check_device(name, peer));
-    ACL_FAIL_IF(acl__rt.config.strict && peers[context->device][peer] == enabled, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_FAIL_IF(acl__rt.config.strict && acl__rt.peers[context->device][peer] == enabled, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: access to device %d is %s already", name, peer, enabled ? "enabled" : "disabled");
-    peers[context->device][peer] = enabled;
+    acl__rt.peers[context->device][peer] = enabled;
     return ACL_SUCCESS;
 }
 
@@ -67,34 +65,8 @@ ACL_EXPORT aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDe
     ACL_NEED(status);
     ACL_TRY(check_device(__func__, deviceId));
     ACL_TRY(check_device(__func__, peerDeviceId));
-    *status = peers[deviceId][peerDeviceId];
+    *status = acl__rt.peers[deviceId][peerDeviceId];
     return ACL_SUCCESS;
-}
-
-static acl__worker worker;
-
-acl__worker acl__work_by(acl__worker now)
-{
-    const acl__worker before = worker;
-    worker = now;
-    return before;
-}
-
-bool acl__reaches(const weir_sim_access *access, char *detail, size_t size)
-{
-    const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)access->address);
-    if (range == NULL || range->device == worker.device ||
-        (range->kind == ACL__MAPPED && acl__virtual_location(range).type != ACL_MEM_LOCATION_TYPE_DEVICE)) {
-        return true;
-    }
-    const int32_t owner = range->device;
-    if (peers[worker.device][owner] || (worker.copies && peers[owner][worker.device]) ||
-        (range->open_to & 1u << worker.device) != 0) {
-        return true;
-    }
-    (void)snprintf(detail, size, "the work is device %d's, the memory device %d's, and there is no peer access",
-                   worker.device, owner);
-    return false;
 }
 
 /* --- keys --- */
@@ -201,7 +173,7 @@ static void open_to_importer(uint64_t address)
     const acl__context *context = acl__context_current();
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
     if (context != NULL && range != NULL) {
-        peers[context->device][range->device] = true;
+        acl__rt.peers[context->device][range->device] = true;
     }
 }
 

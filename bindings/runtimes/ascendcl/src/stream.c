@@ -97,8 +97,13 @@ aclError acl__stream_create_alias(acl__context *context, acl__stream **out)
 /* Deletes a stream that no thread can reach any more and that has no work left. */
 static void stream_delete(acl__stream *stream)
 {
-    acl__callback_stream_ends(stream);
-    acl__capture_stream_ends(stream);
+    if (acl__rt.above.stream_deleted != NULL) {
+        acl__rt.above.stream_deleted(stream);
+    }
+    if (stream->capture != NULL) {
+        acl__capture_free(stream->capture);
+        stream->capture = NULL;
+    }
     acl__queue_drop(stream);
     (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
     ACL_LIST_REMOVE(acl__rt.first_stream, stream);
@@ -115,8 +120,11 @@ static aclError stream_end(acl__stream *stream, bool force, bool announces)
     if (announces) {
         announce_end(stream);
     }
+    void (*const stream_ends)(aclrtStream handle) = acl__rt.above.stream_ends;
     acl__unlock();
-    acl__op_stream_ends(stream);
+    if (stream_ends != NULL) {
+        stream_ends(stream);
+    }
     acl__lock();
     aclError error = ACL_SUCCESS;
     if (force) {
@@ -264,25 +272,6 @@ void acl__stream_drop(acl__stream *stream)
     }
 }
 
-void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error)
-{
-    if (stream->error == ACL_SUCCESS) {
-        stream->error = error;
-    }
-    acl__exception(stream, task, error);
-    if (!stream->stop_on_failure) {
-        return;
-    }
-    for (acl__stream *other = acl__rt.first_stream; other != NULL; other = other->next) {
-        if (other->context == stream->context && !other->stopped) {
-            other->stopped = true;
-            other->error = other->error != ACL_SUCCESS ? other->error : error;
-            acl__queue_drop(other);
-            (void)weir_sim_stream_break(acl__rt.sim, other->sim);
-        }
-    }
-}
-
 static aclError take_error(acl__stream *stream)
 {
     const aclError error = stream->error;
@@ -290,13 +279,6 @@ static aclError take_error(acl__stream *stream)
         stream->error = ACL_SUCCESS;
     }
     return error;
-}
-
-void acl__stream_forget_abort(acl__stream *stream)
-{
-    if (stream->error == ACL_ERROR_RT_STREAM_ABORT && !stream->stopped) {
-        stream->error = ACL_SUCCESS;
-    }
 }
 
 ACL_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode)
@@ -351,7 +333,9 @@ static aclError saw_end(acl__stream *stream)
     } else {
         (void)acl__fail(error, "a task of stream %d failed", stream->id);
     }
-    acl__mem_pool_synced(stream);
+    if (acl__rt.above.synced != NULL) {
+        acl__rt.above.synced(stream);
+    }
     return error;
 }
 

@@ -405,6 +405,7 @@ ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtD
         return error;
     }
     range->device = is_on_device(p) ? (int32_t)p->location.id : 0;
+    range->is_host_side = !is_on_device(p);
     range->huge = true;
     range->asked_bytes = size;
     range->owner = p;
@@ -516,11 +517,6 @@ ACL_EXPORT aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, 
     const bool is_open = bit == access_bit(is_on_device(p) ? p->location : host) || (range->open_to & bit) != 0;
     *flag = is_open ? ACL_RT_MEM_ACCESS_FLAGS_READWRITE : ACL_RT_MEM_ACCESS_FLAGS_NONE;
     return ACL_SUCCESS;
-}
-
-aclrtMemLocation acl__virtual_location(const acl__range *range)
-{
-    return ((const struct physical *)range->owner)->location;
 }
 
 /* --- sharing: shareable handles are made and checked, but no other process can import them --- */
