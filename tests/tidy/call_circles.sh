@@ -23,6 +23,7 @@ jemalloc   | bindings/host/jemalloc/src       |
 onnx       | bindings/engines/onnxruntime/src |
 xnnpack    | bindings/engines/xnnpack/src     |
 torch      | bindings/engines/torch/src       |
+acl        | bindings/runtimes/acl/src        |
 cuda       | bindings/runtimes/cuda/src       |
 mstx       | bindings/tools/mstx              |
 record     | bindings/tools/record/src        |

@@ -1,17 +1,21 @@
 /* bindings/engines/torch/src/torch_internal.h: declarations shared by the files of this library.
  *
- *     runtime.h   the accelerator's runtime: runtime_acl.c or runtime_cuda.c
- *     settings.c  the text of WEIR_TORCH
- *     torch.c     pools and streams; alloc, free, record_stream
- *     source.c    a pool's view of its device: counts reserved bytes, keeps the memory that graphs replay in
- *     graph.c     pools of graphs, and the routing of allocations to them
- *     counters.c  statistics under torch's names
- *     recording.c the requests to the pools, written to files
- *     upkeep.c    trim, limits, reports, shutdown, and the same in the shapes that frameworks call
+ *     runtime.h    the accelerator's runtime: runtime_acl.c or runtime_cuda.c
+ *     settings.c   the text of WEIR_TORCH
+ *     state.c      the devices, the lock, the last failure
+ *     source.c     a pool's view of its device: counts reserved bytes, keeps the memory that graphs replay in
+ *     route.c      the routing of allocations to pools of graphs
+ *     recording.c  the requests to the pools, written to files
+ *     counters.c   statistics under torch's names
+ *     pools.c      the settings, and the pools that are made by them
+ *     graph.c      pools of graphs
+ *     upkeep.c     trim, limits, reports, shutdown, and the same in the shapes that frameworks call
+ *     torch.c      alloc, free, record_stream
  *
- * Lock order: weir__torch_lock (pools, streams, settings), route_lock of graph.c (routes; filters are called under it),
- * the lock of recording.c, the lock of source.c (statistics), then the locks of the pools and of weir::acl or
- * weir::cuda.
+ * A file calls only files above it in this list.
+ *
+ * Lock order: weir__torch_lock (pools, streams, settings), the lock of route.c (filters are called under it), that of
+ * recording.c, the lock of source.c (statistics), then the locks of the pools and of weir::acl or weir::cuda.
  */
 #ifndef WEIR_TORCH_INTERNAL_H
 #define WEIR_TORCH_INTERNAL_H
@@ -24,6 +28,7 @@
 
 #include "runtime.h"
 #include "settings.h"
+#include "shared/assert.h"
 
 #define WEIR__TORCH_DEVICES 64
 #define WEIR__TORCH_UNNOTED 32
@@ -95,8 +100,7 @@ struct torch_device {
         void *native;
     } unnoted[WEIR__TORCH_UNNOTED];
     atomic_uint route_count;
-    struct torch_route
-        *routes; /* protected by route_lock (graph.c); an allocation takes the first route that matches */
+    struct torch_route *routes; /* protected by the lock of route.c; an allocation takes the first route that matches */
 
     /* Bytes of all blocks that weir has handed out on the device; live bytes = allocated - freed. */
     _Atomic int64_t allocated;
@@ -114,7 +118,7 @@ struct torch_device {
     uint64_t limit; /* upper bound of `reserved`; 0 = none */
 };
 
-/* --- torch.c --- */
+/* --- state.c --- */
 
 extern pthread_mutex_t weir__torch_lock;
 
@@ -122,29 +126,13 @@ extern pthread_mutex_t weir__torch_lock;
 struct torch_device *weir__torch_device(int device);
 /* Returns WEIR_ERR_INVALID with the sentence that `function` was given an invalid device index. */
 weir_status weir__torch_no_device(const char *function, int device);
-/* Returns the device's own pool, or NULL if it has none or its pool is from before a reset. */
-struct torch_pool *weir__torch_existing(int device);
-/* Returns the device's own pool; creates it if it does not exist. On failure returns NULL and keeps the reason for
- * weir_torch_report. */
-struct torch_pool *weir__torch_pool_of(int device);
-/* Creates a pool of graphs on own->inner, the runtime's device. weir__torch_lock is held. */
-weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, struct torch_pool **pool);
-/* Returns the pool of a live block of any device, or NULL if `ptr` is no live block. */
-struct torch_pool *weir__torch_find(void *ptr, weir_block **block);
 /* Prints a misuse to stderr, since the caller gets no status. Only the first misuse is printed. */
 void weir__torch_report_misuse(const char *text, const void *ptr);
 /* Keeps the failure for weir_torch_report and prints it to stderr, unless it equals the last failure. */
 void weir__torch_fail_locked(const char *what, const char *why);
 void weir__torch_fail_with_status_locked(const char *what, weir_status status);
+void weir__torch_forget_failure_locked(void);
 size_t weir__torch_failure(char *text, size_t size);
-/* Reads WEIR_TORCH, unless settings have been read already. Returns false if they cannot be read. */
-bool weir__torch_read_environment_locked(void);
-bool weir__torch_read_settings_locked(const char *text);
-/* Ends the pool's links to native streams. If a stream cannot be waited for, returns that failure; a later call
- * continues with that stream. */
-weir_status weir__torch_detach_locked(struct torch_pool *pool);
-/* Clears the last failure. With `settings_too`, weir reads the settings again before it makes the next pool. */
-void weir__torch_forget_locked(bool settings_too);
 
 /* --- source.c --- */
 
@@ -164,15 +152,24 @@ void weir__torch_source_keep_free(struct torch_device *at, uint64_t bytes);
 void weir__torch_source_read(struct torch_device *at, weir_torch_device_stats *counters);
 void weir__torch_source_reset_peak(struct torch_device *at);
 
-/* --- graph.c --- */
+/* --- route.c --- */
+
+static inline bool weir__torch_same_id(weir_torch_pool_id a, weir_torch_pool_id b)
+{
+    return a.first == b.first && a.second == b.second;
+}
 
 /* Returns the pool of graphs for allocations on the stream: that of the first route that matches. NULL: no route. */
 struct torch_pool *weir__torch_route(struct torch_device *at, void *stream);
-/* Trims the device's pools of graphs that have been released and adds the bytes to *released. Returns the first
- * failure; continues after it. */
-weir_status weir__torch_trim_released(struct torch_device *at, uint32_t flags, uint64_t *released);
+/* Appends the route to the list: if the filters of two routes match a stream, the older route gets it. Returns false if
+ * a route with this id exists. */
+bool weir__torch_put_route(struct torch_device *at, struct torch_route *route);
+/* Ends the route with this id; false if there is none. */
+bool weir__torch_end_route(struct torch_device *at, weir_torch_pool_id id);
 /* Ends every route of the device. */
-void weir__torch_drop_routes_locked(struct torch_device *at);
+void weir__torch_end_routes(struct torch_device *at);
+/* True if a route still leads to the pool, because the caller released the pool before it ended the route. */
+bool weir__torch_is_routed(const struct torch_pool *pool);
 
 /* --- recording.c --- */
 
@@ -210,5 +207,31 @@ static inline void weir__torch_count_free(struct torch_device *at, uint64_t byte
 
 /* Counts every live block of the device as freed. Reads the device's pools, so they must still exist. */
 void weir__torch_count_lost(struct torch_device *at);
+
+/* --- pools.c --- */
+
+/* Reads WEIR_TORCH, unless settings have been read already. Returns false if they cannot be read. */
+bool weir__torch_read_environment_locked(void);
+bool weir__torch_read_settings_locked(const char *text);
+/* Makes weir read the settings again before it makes the next pool. */
+void weir__torch_forget_settings_locked(void);
+/* True if the settings ask for a printed report when memory runs out. */
+bool weir__torch_prints_reports(void);
+/* Returns the device's own pool, or NULL if it has none or its pool is from before a reset. */
+struct torch_pool *weir__torch_existing(int device);
+/* Returns the device's own pool; creates it if it does not exist. On failure returns NULL and keeps the reason for
+ * weir_torch_report. */
+struct torch_pool *weir__torch_pool_of(int device);
+/* Creates a pool of graphs on own->inner, the runtime's device. weir__torch_lock is held. */
+weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, struct torch_pool **pool);
+/* Ends the pool's links to native streams. If a stream cannot be waited for, returns that failure; a later call
+ * continues with that stream. */
+weir_status weir__torch_detach_locked(struct torch_pool *pool);
+
+/* --- graph.c --- */
+
+/* Trims the device's pools of graphs that have been released and adds the bytes to *released. Returns the first
+ * failure; continues after it. */
+weir_status weir__torch_trim_released(struct torch_device *at, uint32_t flags, uint64_t *released);
 
 #endif

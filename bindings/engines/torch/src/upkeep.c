@@ -134,14 +134,17 @@ weir_status weir_torch_shutdown(void)
     for (int device = 0; device < WEIR__TORCH_DEVICES; device++) {
         struct torch_device *at = weir__torch_device(device);
         weir__torch_note_lost(at);
-        weir__torch_drop_routes_locked(at);
+        weir__torch_end_routes(at);
         weir_status status = detach_all(at);
         if (status == WEIR_OK) {
             status = end_device(at);
         }
         first = first == WEIR_OK ? status : first;
     }
-    weir__torch_forget_locked(first == WEIR_OK);
+    weir__torch_forget_failure_locked();
+    if (first == WEIR_OK) {
+        weir__torch_forget_settings_locked();
+    }
     (void)pthread_mutex_unlock(&weir__torch_lock);
     return first;
 }
