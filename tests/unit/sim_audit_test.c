@@ -684,6 +684,39 @@ TEST(test_synchronous_device)
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
 }
 
+/* --- several devices --- */
+
+/* The device of the work, 0 or 1, reaches one half of the region. */
+static bool reaches_half(void *ctx, const weir_sim_access *access, char *detail, size_t size)
+{
+    const bool upper = access->address - t.region >= REGION / 2;
+    const bool reaches = upper == *(const bool *)ctx;
+    if (!reaches) {
+        (void)snprintf(detail, size, "the memory is the other device's");
+    }
+    return reaches;
+}
+
+TEST(test_foreign_memory)
+{
+    bool upper = false;
+    hand_out(0, MIB, t.a, "own");
+    hand_out(REGION / 2, MIB, t.a, "other");
+    weir_sim_set_reach(t.sim, reaches_half, &upper);
+    write_at(t.a, 0, MIB, "at home");
+    is_clean(t.sim);
+    write_at(t.a, REGION / 2, KIB, "abroad");
+    weir_sim_finding f = only_finding(t.sim, WEIR_SIM_FOREIGN_MEMORY, NULL, "abroad");
+    assert_int_equal(f.address, t.region + REGION / 2);
+    assert_int_equal(f.size, KIB);
+    assert_non_null(strstr(f.text, "the memory is the other device's"));
+    upper = true;
+    ok(weir_sim_fill(t.sim, t.a, t.region + REGION / 2, MIB, 0, "fill"));
+    weir_sim_set_reach(t.sim, NULL, NULL);
+    write_at(t.a, 0, MIB, "one device");
+    assert_int_equal(weir_sim_finding_count(t.sim, WEIR_SIM_FINDING_KINDS), 1);
+}
+
 TEST(test_names)
 {
     assert_string_equal(weir_sim_finding_name(WEIR_SIM_EARLY_REUSE), "early_reuse");

@@ -14,8 +14,9 @@ acl__worker acl__work_by(acl__worker now)
     return before;
 }
 
-bool acl__reaches(const weir_sim_access *access, char *detail, size_t size)
+bool acl__reaches(void *unused, const weir_sim_access *access, char *detail, size_t size)
 {
+    (void)unused;
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)access->address);
     if (range == NULL || range->device == worker.device || range->is_host_side) {
         return true;

@@ -18,7 +18,6 @@
 #include <acl/acl_rt_memory_soma.h>
 #include <weir/sim.h>
 
-#include "../../sim/src/audit.h"
 #include "../../sim/src/ranges.h"
 #include "functions.h"
 #include "shared/slab.h"
@@ -553,7 +552,7 @@ typedef struct acl__worker {
 acl__worker acl__work_by(acl__worker worker);
 /* For the auditor: true if the worker, the device that works, may touch the memory: its own, memory of no device, and
  * memory that peer access or aclrtMemSetAccess opened to it. */
-bool acl__reaches(const weir_sim_access *access, char *detail, size_t size);
+bool acl__reaches(void *unused, const weir_sim_access *access, char *detail, size_t size);
 
 /* Tell the auditor that an allocator handed out a block of memory, or got it back, in the order of the stream. */
 void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag);

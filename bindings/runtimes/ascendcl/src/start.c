@@ -22,7 +22,7 @@ static void start(void)
         return;
     }
     acl__rt.memory = weir_sim_device(acl__rt.sim);
-    weir__sim_set_reach(acl__rt.sim, acl__reaches);
+    weir_sim_set_reach(acl__rt.sim, acl__reaches, NULL);
     acl__prepare_for_fork();
     start_error = ACL_SUCCESS;
 }

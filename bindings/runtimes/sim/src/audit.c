@@ -93,7 +93,8 @@ struct weir__sim_audit {
     weir__sim_ranges device_ranges;
     struct device_range *last_found; /* latest result of a lookup in `device_ranges`; NULL after a removal */
     struct block *overlapped;
-    weir__sim_reaches reaches; /* tests whether a device may touch a range; NULL: only one device is simulated */
+    weir_sim_reaches reaches; /* tests whether a device may touch a range; NULL: only one device is simulated */
+    void *reaches_ctx;
     /* owner of memory that is touched outside of blocks; NULL: such an access is a finding */
     struct block *direct;
     weir__slab ops, blocks, reads, segment_slab, device_range_slab;
@@ -480,9 +481,10 @@ weir__sim_report *weir__sim_audit_report(weir__sim_audit *audit)
     return &audit->report;
 }
 
-void weir__sim_audit_set_reach(weir__sim_audit *audit, weir__sim_reaches reaches)
+void weir__sim_audit_set_reach(weir__sim_audit *audit, weir_sim_reaches reaches, void *ctx)
 {
     audit->reaches = reaches;
+    audit->reaches_ctx = ctx;
 }
 
 uint64_t weir__sim_audit_lost(const weir__sim_audit *audit)
@@ -824,7 +826,7 @@ static void judge_reach(weir__sim_audit *audit, const weir__sim_op *op, const we
 {
     char detail[96] = "";
     for (size_t i = 0; i < count; i++) {
-        if (accesses[i].size > 0 && !audit->reaches(&accesses[i], detail, sizeof(detail))) {
+        if (accesses[i].size > 0 && !audit->reaches(audit->reaches_ctx, &accesses[i], detail, sizeof(detail))) {
             report(audit, WEIR_SIM_FOREIGN_MEMORY, accesses[i].address, end_of(accesses[i].address, accesses[i].size),
                    NULL, op, detail);
             return;

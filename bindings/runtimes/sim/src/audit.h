@@ -42,14 +42,8 @@ void weir__sim_audit_destroy(weir__sim_audit *audit);
 weir__sim_report *weir__sim_audit_report(weir__sim_audit *audit);
 uint64_t weir__sim_audit_lost(const weir__sim_audit *audit);
 
-/* For a simulator that stands for several devices: returns true if the device of the work being queued may touch a
- * range. On false, `detail` receives a phrase that names both devices, and the work becomes a FOREIGN_MEMORY
- * finding. */
-typedef bool (*weir__sim_reaches)(const weir_sim_access *access, char *detail, size_t size);
-void weir__sim_audit_set_reach(weir__sim_audit *audit, weir__sim_reaches reaches);
-/* Defined in sim.c: sets the function in the simulator's auditor, if there is one. Call it before any work is
- * queued. */
-void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches);
+/* Sets the function of weir_sim_set_reach. */
+void weir__sim_audit_set_reach(weir__sim_audit *audit, weir_sim_reaches reaches, void *ctx);
 
 /* Streams are numbered in the order of creation, from 1. An ended stream keeps its number and its operations. */
 void weir__sim_audit_stream_created(weir__sim_audit *audit);

@@ -225,9 +225,11 @@ void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *strea
     weir__sim_unlock(sim);
 }
 
-void weir__sim_set_reach(weir_sim *sim, weir__sim_reaches reaches)
+void weir_sim_set_reach(weir_sim *sim, weir_sim_reaches reaches, void *ctx)
 {
-    WEIR__SIM_TELL(sim, weir__sim_audit_set_reach(sim->audit, reaches));
+    weir__sim_lock(sim);
+    WEIR__SIM_TELL(sim, weir__sim_audit_set_reach(sim->audit, reaches, ctx));
+    weir__sim_unlock(sim);
 }
 
 void weir_sim_audit_leaks(weir_sim *sim)

@@ -198,6 +198,17 @@ WEIR_API void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stre
  * when the program should hold no memory. */
 WEIR_API void weir_sim_audit_leaks(weir_sim *sim);
 
+/* One simulator may stand for several devices, whose memory all work can touch. The owner of such a simulator says
+ * which memory the device of a piece of work may reach. Returns true if that device may touch the range. On false,
+ * writes a phrase that names both devices to detail[size], and the work becomes a FOREIGN_MEMORY finding. `ctx` is the
+ * pointer given to weir_sim_set_reach. */
+typedef bool (*weir_sim_reaches)(void *ctx, const weir_sim_access *access, char *detail, size_t size);
+/* Makes the auditor call `reaches` for each range of work that is queued from now on, copies and fills included, until
+ * it returns false for a range of that work. The function is called in the thread that queues the work and under the
+ * simulator's lock, so it must not call the simulator. The caller keeps `ctx`. NULL (the default): one device, which
+ * reaches all memory. Without an auditor the call does nothing. */
+WEIR_API void weir_sim_set_reach(weir_sim *sim, weir_sim_reaches reaches, void *ctx);
+
 /* --- findings of the auditor --- */
 /* X(NAME, text) */
 #define WEIR_SIM_FINDING_LIST(X)                                                                                       \
