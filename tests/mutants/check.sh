@@ -102,7 +102,7 @@ if [ $# -gt 0 ]; then
     cat "$fresh" >$readme
     rm "$fresh"
 elif ! difference=$(diff <(grep "$row_begins" $readme | without_seconds) <(echo "$rows" | without_seconds)); then
-    complain "$readme differs from the seeds: $folder/check.sh . build/mutants/$folder build/mutants-tsan/$folder"
+    complain "$readme differs from the seeds: $folder/check.sh . build/mutants{,-asan,-tsan}/$folder"
     echo "$difference" >&2
 fi
 
