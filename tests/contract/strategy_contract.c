@@ -66,7 +66,11 @@ int weir_strategy_contract(const weir_tested_strategy *strategy, int argc, char 
     };
     const char *part = argc > 1 && !is_number(argv[1]) ? argv[1] : NULL;
     const int seed = part != NULL ? 2 : 1;
+    const char *wish = getenv("WEIR_SEEDS");
     tested = strategy;
+    if (wish != NULL) {
+        seed_count = strtoull(wish, NULL, 0) < MOST_SEEDS ? strtoull(wish, NULL, 0) : MOST_SEEDS;
+    }
     if (argc > seed) {
         first_seed = strtoull(argv[seed], NULL, 0);
         seed_count = argc > seed + 1 ? strtoull(argv[seed + 1], NULL, 0) : 1;

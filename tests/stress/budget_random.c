@@ -587,7 +587,7 @@ TEST(test_size_class_on_granules)
 int main(int argc, char **argv)
 {
     first_seed = seeds_first();
-    seeds = seeds_count(1000, 20);
+    seeds = seeds_count(200, 20);
     if (argc > 1) {
         first_seed = number(argv[1], first_seed);
         seeds = number(argc > 2 ? argv[2] : NULL, 1);

@@ -4,7 +4,7 @@ enum { A, streams };
 
 #include "../rig/pool.h"
 
-#include "state/state.h"
+#include "state/pool_internal.h"
 
 #include <signal.h>
 #include <sys/wait.h>

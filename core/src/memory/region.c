@@ -10,8 +10,7 @@
  */
 #include "memory/memory.h"
 #include "shared/cancel.h"
-#include "shared/clock.h"
-#include "shared/round_up.h"
+#include "state/front_cache.h"
 
 #include <stdlib.h>
 

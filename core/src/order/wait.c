@@ -11,6 +11,7 @@
  * lock.
  */
 #include "order/order.h"
+#include "state/front_cache.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,9 @@
  *
  * Cost: a hint is linear in the number of streams. Nothing here is on the path of alloc and free.
  */
-#include "pool/pool.h"
+#include "order/order.h"
+#include "state/front_cache.h"
+#include "state/pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,9 @@
  *
  * Cost: linear in the streams and ranges.
  */
-#include "report/report.h"
+#include "memory/memory.h"
 #include "shared/cancel.h"
+#include "state/front_cache.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,8 +3,9 @@
  * Guarantee: walk and check hold every lock and so see one consistent state. Statistics take the locks one after the
  * other, so reading them never delays the fast path by more than one short lock hold.
  */
-#include "report/report.h"
+#include "memory/memory.h"
 #include "shared/cancel.h"
+#include "state/front_cache.h"
 
 /* --- walk --- */
 

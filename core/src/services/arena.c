@@ -19,8 +19,7 @@
  */
 #include <weir/arena.h>
 
-#include "services/services.h"
-#include "shared/round_up.h"
+#include "state/pool_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
