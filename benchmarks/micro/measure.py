@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""measure.py: measures the tables of speed, growth and memory in benchmarks/README.md. script/bench builds the
+"""measure.py: measures the tables of speed, growth and memory in benchmarks/RESULTS.md. script/bench builds the
 programs and calls it.
 
   script/bench [OPTION...] [PART...]     parts: table, growth, host, decay, engines; default: table and growth
@@ -10,8 +10,8 @@ programs and calls it.
   --seconds S      length of a round (0.05)
   --quick          one short round of the small cases, nothing under valgrind, one seed: shows that everything works
   --programs DIR   folder of the programs; nothing is built
-  --write          also puts tables and plots into benchmarks/README.md, benchmarks/micro/growth.svg,
-                   bindings/host/heap/README.md and bindings/host/heap/decay.svg
+  --write          also puts tables and plots into benchmarks/RESULTS.md, benchmarks/micro/growth.svg,
+                   bindings/host/heap/RESULTS.md and bindings/host/heap/decay.svg; then run script/figures
   --plot FILE      also draws the plot of `growth` or `decay` into FILE
 
 All rows of a cell are measured in one process in random order, round by round, so that a change of the machine's speed
@@ -26,12 +26,13 @@ import json
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-README = os.path.join(HERE, "..", "README.md")
+RESULTS = os.path.join(HERE, "..", "RESULTS.md")
 PLOT = os.path.join(HERE, "growth.svg")
 HEAP = os.path.join(HERE, "..", "..", "bindings", "host", "heap")
 
@@ -147,7 +148,8 @@ def markdown(head, lines):
     return "\n".join("| " + " | ".join(line) + " |" for line in rows) + "\n"
 
 
-def machine(options):
+def machine(options, with_rounds=True):
+    """Returns a sentence: date, commit, machine and, for times of a pair, the rounds."""
     model = "unknown processor"
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -156,9 +158,11 @@ def machine(options):
         system = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, AttributeError):
         system = platform.system()
-    return ("Measured on %s: %d cores of %s (%s), %s, `release` preset; medians of %d rounds of %g s." %
-            (datetime.date.today().isoformat(), os.cpu_count(), model, platform.machine(), system, options.rounds,
-             options.seconds))
+    commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short=8", "HEAD"], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True).stdout.strip() if shutil.which("git") else ""
+    return ("Measured on %s, commit %s: %d cores of %s (%s), %s, `release` preset%s." %
+            (datetime.date.today().isoformat(), commit or "unknown", os.cpu_count(), model, platform.machine(), system,
+             "; medians of %d rounds of %g s" % (options.rounds, options.seconds) if with_rounds else ""))
 
 
 # --- the table ---
@@ -476,15 +480,15 @@ def engines(bench):
 
 # --- main ---
 
-def rewrite(name, text, readme=README):
-    """Replaces the text between the two comments of that name in the README."""
-    with open(readme, encoding="utf-8") as file:
+def rewrite(name, text, page=RESULTS):
+    """Replaces the text between the two comments of that name in the page."""
+    with open(page, encoding="utf-8") as file:
         old = file.read()
     begin, end = "<!-- %s: written by script/bench -->\n" % name, "<!-- end of %s -->" % name
     if old.count(begin) != 1 or old.count(end) != 1:
-        fail("%s has no place for %s" % (readme, name))
+        fail("%s has no place for %s" % (page, name))
     head, rest = old.split(begin)
-    with open(readme, "w", encoding="utf-8") as file:
+    with open(page, "w", encoding="utf-8") as file:
         file.write(head + begin + text + end + rest.split(end)[1])
 
 
@@ -541,14 +545,14 @@ def main():
         text, times, lines = decay(bench)
         print(text)
         if options.write:
-            rewrite("decay", text, os.path.join(HEAP, "README.md"))
+            rewrite("decay", machine(options, False) + "\n\n" + text, os.path.join(HEAP, "RESULTS.md"))
         for path in ([os.path.join(HEAP, "decay.svg")] if options.write else []) + ([options.plot] if options.plot else []):
             write_file(path, plot_decay(times, lines))
     if "engines" in options.parts:
         text = engines(bench)
         print(text)
         if options.write:
-            rewrite("engines", text, os.path.join(HEAP, "README.md"))
+            rewrite("engines", machine(options, False) + "\n\n" + text, os.path.join(HEAP, "RESULTS.md"))
 
 
 main()

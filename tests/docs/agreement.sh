@@ -107,8 +107,8 @@ while read -r file name option; do
     grep -qxF -- "$option" "$scratch/$name.accepted" || complain "$file uses weir $name $option, which is not accepted"
 done < <(used "${texts[@]}")
 [ $commands -gt 10 ] || complain 'hardly a command line found in README files and pages'
-for option in $(sed -nE 's/^\| `(--[a-z-]+).*/\1/p' benchmarks/README.md); do # the options in its table
-    grep -qxF -- "$option" "$scratch/replay.accepted" || complain "benchmarks/README.md explains $option"
+for option in $(sed -nE 's/^\| `(--[a-z-]+).*/\1/p' benchmarks/weir/README.md); do # the options in its table
+    grep -qxF -- "$option" "$scratch/replay.accepted" || complain "benchmarks/weir/README.md explains $option"
 done
 
 # --- names: weir_... are declared in a public header, weir__... and WEIR_... stand in some source ---
