@@ -1,5 +1,5 @@
 # Builds for ARM64 on another machine: Debian's cross compiler, libraries that sysroot.sh has fetched, programs run by QEMU.
-# Presets `arm64` and `arm64-release`; script/test arm64.
+# Presets `arm64` and `arm64-release`; script/test full-arm64.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
