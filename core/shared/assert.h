@@ -35,6 +35,13 @@ weir__assert_failed(const char *file, int line, const char *function, const char
     abort();
 }
 
+/* Ends a checked program that has broken a rule. The call is compiled only where WEIR_CHECKS is above 0. */
+__attribute__((cold, noinline, noreturn, unused)) static void weir__rule_broken(const char *rule)
+{
+    (void)fprintf(stderr, "weir: an invariant is broken: %s\n", rule);
+    abort();
+}
+
 #define WEIR__ASSERT_IN_TIER(tier, condition)                                                                          \
     (WEIR_ASSERTIONS >= (tier) && __builtin_expect(!(condition), 0)                                                    \
          ? weir__assert_failed(__FILE__, __LINE__, __func__, #condition)                                               \

@@ -17,7 +17,6 @@
 #include "state/pool_internal.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
@@ -95,8 +94,7 @@ static inline void prove(weir_pool *pool)
         pool_unlock(pool);
     }
     if (status == WEIR_ERR_INTERNAL) {
-        (void)fprintf(stderr, "weir: an invariant is broken: %s\n", why != NULL ? why : "unknown");
-        abort();
+        weir__rule_broken(why != NULL ? why : "unknown");
     }
 }
 

@@ -21,7 +21,6 @@
 
 #include "state/pool_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -121,8 +120,7 @@ static inline void prove(const weir_arena *arena)
 {
     const char *why = WEIR_CHECKS >= 2 ? broken_rule(arena) : NULL;
     if (why != NULL) {
-        (void)fprintf(stderr, "weir: an invariant is broken: %s\n", why);
-        abort();
+        weir__rule_broken(why);
     }
 }
 

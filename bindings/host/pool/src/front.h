@@ -51,8 +51,6 @@ static inline uint32_t count_of(const _Atomic uint32_t *counter)
 
 /* --- alloc --- */
 
-OUT_OF_LINE void weir__host_handed_out_twice(const void *block);
-
 /* Marks a small block as the caller's. The calling thread owns the block, so an ordinary build needs no atomic
  * exchange. */
 static inline void *hand_out(weir__host_kept kept)
@@ -61,7 +59,7 @@ static inline void *hand_out(weir__host_kept kept)
     if (WEIR_CHECKS < 1) {
         atomic_store_explicit(kept.mark, WEIR__HOST_LIVE, memory_order_relaxed);
     } else if (atomic_exchange(kept.mark, WEIR__HOST_LIVE) != WEIR__HOST_OUT) {
-        weir__host_handed_out_twice(kept.block);
+        weir__rule_broken("a block of the host pool is handed out twice");
     }
     return kept.block;
 }

@@ -538,12 +538,6 @@ static void count_large(weir__host_node *node, weir__host_cache *cache, uint64_t
 
 /* --- marks (state bytes) of small blocks, see engine.h --- */
 
-void weir__host_handed_out_twice(const void *block)
-{
-    (void)fprintf(stderr, "weir: a block is handed out twice: %p\n", block);
-    abort();
-}
-
 /* Takes a block back from the caller. Returns false if the block is not live, because another thread has freed it
  * meanwhile. */
 static bool take_back(weir__host_mark *mark)
