@@ -18,6 +18,7 @@ PRODUCTS='
 core       | core/src                         | base device state order memory pool report services
 allocators | allocators/src                   |
 sim        | bindings/runtimes/sim/src        |
+pinned     | bindings/host/pool/src           |
 heap       | bindings/host/heap/src           |
 jemalloc   | bindings/host/jemalloc/src       |
 onnx       | bindings/engines/onnxruntime/src |
@@ -27,9 +28,11 @@ acl        | bindings/runtimes/acl/src        |
 cuda       | bindings/runtimes/cuda/src       |
 mstx       | bindings/tools/mstx              |
 record     | bindings/tools/record/src        |
+trace      | benchmarks/weir/trace            |
 models     | benchmarks/weir/models           |
 replay     | benchmarks/weir/replay           |
 library    | benchmarks/weir/library          |
+command    | benchmarks/weir/command          |
 '
 
 # Functions of awk that both checks use.
