@@ -2,7 +2,7 @@
  *
  * A user's program includes the vendor's onnxruntime_c_api.h instead and writes api->Run for ort.Run. No Debian package
  * has that header, and these programs must build without it. So this header lists the calls by their positions in the
- * vendor's table, to which new versions only append (bindings/engines/onnxruntime/src/runtime.h).
+ * vendor's table, to which new versions only append (bindings/host/engines/onnxruntime/src/runtime.h).
  */
 #ifndef WEIR_BENCHMARKS_ONNX_API_H
 #define WEIR_BENCHMARKS_ONNX_API_H

@@ -1,4 +1,4 @@
-/* gpu.h: the CUDA driver for the programs that need a GPU: benchmarks/gpu and tests/gpu.
+/* gpu.h: the CUDA driver for the programs that need a GPU: benchmarks/gpu and tests/cuda/gpu.
  *
  * The programs open libcuda.so.1 at run time, as weir::cuda does. They are built everywhere without a toolkit, and say
  * so where there is no driver. In the tests of a machine without a GPU they open the double of the driver

@@ -5,10 +5,11 @@
 function(weir_install_documents)
     file(GLOB pages RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS README.md CONTRIBUTING.md docs/*.md)
     foreach(room core allocators bindings benchmarks tests)
-        file(GLOB rest RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${room}/*.md ${room}/*/README.md ${room}/*/*/README.md)
+        file(GLOB rest RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${room}/*.md ${room}/*/README.md ${room}/*/*/README.md
+            ${room}/*/*/*/README.md)
         list(APPEND pages ${rest})
     endforeach()
-    file(GLOB programs RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS docs/examples/* tests/examples/*.c)
+    file(GLOB programs RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS docs/examples/* tests/project/examples/*.c)
     get_property(headers GLOBAL PROPERTY WEIR_HEADERS)
     file(RELATIVE_PATH to_include ${CMAKE_INSTALL_FULL_DOCDIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR}/weir)
 

@@ -92,9 +92,9 @@ function(weir_install_package)
         DESTINATION ${WEIR_PACKAGE_DIR})
     # The contract suites, as sources.
     set(suites contract.cmake contract.h device_contract.c device_contract.h strategy_contract.c strategy_contract.h)
-    list(TRANSFORM suites PREPEND tests/contract/)
+    list(TRANSFORM suites PREPEND tests/pool/contract/)
     install(FILES ${suites} DESTINATION ${CMAKE_INSTALL_DATADIR}/weir/contract)
-    install(DIRECTORY tests/contract/strategy DESTINATION ${CMAKE_INSTALL_DATADIR}/weir/contract)
+    install(DIRECTORY tests/pool/contract/strategy DESTINATION ${CMAKE_INSTALL_DATADIR}/weir/contract)
     if(WEIR_DEB) # where these two have another form
         weir_install_documents(CHANGELOG.md changelog.gz LICENSE copyright)
         include(${PROJECT_SOURCE_DIR}/core/package/deb.cmake)

@@ -11,8 +11,8 @@
  *
  * Below its tier an assertion is compiled but not evaluated, so its condition must have no side effect. A broken
  * assertion prints its file, line, function and condition to stderr and aborts the program: the program's state is no
- * longer known. Builds with seeded bugs (tests/mutants) set WEIR_ASSERTIONS to 0, so that a bug runs on to the test
- * that must find it.
+ * longer known. Builds with seeded bugs (tests/project/mutants) set WEIR_ASSERTIONS to 0, so that a bug runs on to the
+ * test that must find it.
  */
 #ifndef WEIR_SHARED_ASSERT_H
 #define WEIR_SHARED_ASSERT_H

@@ -1,6 +1,6 @@
 /* tests/rig/test.h: a cmocka program in which a test is declared in one place.
  *
- *     #include "../rig/test.h"
+ *     #include "rig/test.h"
  *
  *     TEST(a_freed_block_is_reused)
  *     {

@@ -1,7 +1,7 @@
 /* record.c: `weir record`: runs an unchanged program and writes its allocator calls as a trace.
  *
  * The program is started with a library that interposes the C library's malloc and the device runtime
- * (bindings/tools/record). The library sends events through shared memory, and this command writes them. The trace is
+ * (benchmarks/weir/record). The library sends events through shared memory, and this command writes them. The trace is
  * complete however the program ends, and the command exits with the program's exit status or signal.
  */
 #ifndef _GNU_SOURCE

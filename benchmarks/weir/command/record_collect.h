@@ -1,4 +1,4 @@
-/* record_collect.h: reads the channel of a recorded program (bindings/tools/record/src/channel.h) and writes its
+/* record_collect.h: reads the channel of a recorded program (benchmarks/weir/record/src/channel.h) and writes its
  * traces. */
 #ifndef WEIR_COMMAND_RECORD_COLLECT_H
 #define WEIR_COMMAND_RECORD_COLLECT_H

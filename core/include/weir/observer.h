@@ -1,5 +1,5 @@
 /* weir/observer.h: callbacks for a pool's memory, its blocks, and its streams and events, as they change. Tools that
- * check or draw memory (bindings/tools/mstx) and the recorder (weir/trace.h) are observers. A pool may have several
+ * check or draw memory (bindings/ascend/mstx) and the recorder (weir/trace.h) are observers. A pool may have several
  * observers.
  *
  * The order of the calls, whichever thread makes them:

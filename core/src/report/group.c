@@ -19,7 +19,7 @@
  * idle regions have been returned? With virtual memory idle granules move, so the granules that a request may touch are
  * counted.
  *
- * The ladder guarantees that a request gets this memory (ladder.c); tests/stress tests both.
+ * The ladder guarantees that a request gets this memory (ladder.c); tests/pool/stress tests both.
  *
  * Cost: a poll, a copy of the ranges, and n log n for n requests. The strategy is asked twice for each distinct size,
  * and once for each region that equal requests would take. The pool's lock is held for the copy and for a few questions

@@ -44,7 +44,7 @@
  *
  * Cost: about 1 ns for the owner; a system call of a few hundred ns for another thread; a function call and an atomic
  * exchange as a spin lock. A change of the owner costs intrusions_tolerated system calls, then alone_for_a_while turns
- * as a spin lock. tests/model/lock_model.cc runs this code through all interleavings of small programs.
+ * as a spin lock. tests/pool/model/lock_model.cc runs this code through all interleavings of small programs.
  */
 #ifndef WEIR_CORE_STREAM_LOCK_H
 #define WEIR_CORE_STREAM_LOCK_H
@@ -91,7 +91,7 @@ struct stream_lock {
 #endif
 };
 
-/* The model checker in tests/model/lock_model.cc defines its own names of threads. */
+/* The model checker in tests/pool/model/lock_model.cc defines its own names of threads. */
 #if !defined(WEIR_LOCK_MODEL)
 
 /* Identifies the calling thread by the address of a thread-local variable. Where the compiler exposes the thread

@@ -2,9 +2,9 @@
  * request: for virtual memory, pools, host memory and memory of aclrtMalloc. A call may fail with a code that reports
  * the failure. Afterwards all memory can be freed, nothing is missing, and the same calls work.
  */
-#include "../../rig/acl.h"
+#include "rig/acl.h"
 
-#include "../../fault/failing_host.h"
+#include "pool/fault/failing_host.h"
 
 #include "runtime.h"
 

@@ -1,0 +1,196 @@
+/* bindings/ascend/acl/src/context.c: the devices of weir_acl_device_create, and the contexts of threads and streams.
+ *
+ * Idea: ACL's calls act on the context that is current in the calling thread. A call that needs another one stands
+ * between weir__acl_bind and weir__acl_unbind.
+ *
+ * Guarantee: a thread that had a context has the same one afterwards. weir passes to ACL no stream that is known to be
+ * gone. It learns of a reset of a device from the end of the device's default stream, which the runtime announces like
+ * the end of any other stream.
+ *
+ * Cost: one aclrtGetDevice, which reads thread-local state, for each bind; two changes of context more if a context of
+ * another device is current.
+ */
+#include "acl_internal.h"
+
+/* Protected by the lock of stream_registry.c. */
+static weir__acl_device *all;
+
+/* --- devices --- */
+
+void weir__acl_enlist(weir__acl_device *self, const weir_device *device)
+{
+    WEIR_ASSERT(self->device == NULL && device != NULL);
+    weir__acl_lock();
+    self->device = device;
+    self->next = all;
+    all = self;
+    weir__acl_unlock();
+}
+
+void weir__acl_delist(weir__acl_device *self)
+{
+    weir__acl_lock();
+    weir__acl_device **link = &all;
+    while (*link != NULL && *link != self) {
+        link = &(*link)->next;
+    }
+    WEIR_ASSERT(*link == self);
+    *link = *link != NULL ? self->next : NULL;
+    weir__acl_unlock();
+}
+
+weir__acl_device *weir__acl_device_of(const weir_device *device)
+{
+    weir__acl_lock();
+    weir__acl_device *found = all;
+    while (found != NULL && found->device != device) {
+        found = found->next;
+    }
+    weir__acl_unlock();
+    return found;
+}
+
+/* The caller, stream_watch.c, then removes its note of the stream, so the device is no longer watched. */
+void weir__acl_device_loses_stream_locked(const void *native)
+{
+    WEIR_ASSERT(weir__acl_is_locked());
+    for (weir__acl_device *one = all; one != NULL; one = one->next) {
+        if (one->watched && one->home_stream == native) {
+            one->watched = false;
+            atomic_store(&one->lost, true);
+            weir__acl_next_epoch();
+        }
+    }
+}
+
+bool weir_acl_device_lost(const weir_device *device)
+{
+    weir__acl_lock();
+    const weir__acl_device *found = all;
+    while (found != NULL && found->device != device) {
+        found = found->next;
+    }
+    const bool is = found != NULL && weir__acl_is_lost(found);
+    weir__acl_unlock();
+    return is;
+}
+
+/* --- contexts --- */
+
+aclrtContext weir__acl_current(void)
+{
+    aclrtContext current = NULL; /* aclrtGetCurrentContext may leave `current` unchanged when it fails */
+    return UNCANCELLED(aclrtGetCurrentContext(&current)) == ACL_SUCCESS ? current : NULL;
+}
+
+weir_status weir__acl_bind(const weir__acl_device *self, weir__acl_bound *bound)
+{
+    int32_t id = -1;
+    *bound = (weir__acl_bound){0};
+    if (weir__acl_is_lost(self)) {
+        return weir__acl_result("aclrtSetCurrentContext", ACL_ERROR_RT_CONTEXT_NULL);
+    }
+    if (aclrtGetDevice(&id) == ACL_SUCCESS && id == self->id) {
+        return WEIR_OK;
+    }
+    bound->before = weir__acl_current();
+    const weir_status status = ACL(aclrtSetCurrentContext, self->home);
+    bound->changed = status == WEIR_OK;
+    return status;
+}
+
+/* A failure to restore the context is not reported: the caller's request was carried out and must not be repeated. */
+void weir__acl_unbind(const weir__acl_bound *bound)
+{
+    if (bound->changed && bound->before != NULL) {
+        (void)ACL_TWICE(aclrtSetCurrentContext, bound->before);
+    }
+}
+
+/* --- the context of a stream --- */
+
+/* Sets *here to true if the stream belongs to the current context. ACL has no query for this, but refuses (107003) to
+ * make a stream of another context wait for an event. This test uses an event that is never recorded, so it queues
+ * nothing. */
+static weir_status is_here(void *native, bool *here)
+{
+    aclrtEvent event = NULL;
+    const weir_status status = ACL(aclrtCreateEventExWithFlag, &event, ACL_EVENT_SYNC);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const aclError code = aclrtStreamWaitEvent(native, event);
+    (void)ACL_TWICE(aclrtDestroyEvent, event);
+    *here = code == ACL_SUCCESS;
+    return code == ACL_ERROR_RT_STREAM_CONTEXT ? WEIR_OK : weir__acl_result("aclrtStreamWaitEvent", code);
+}
+
+/* Stores the primary context of the i-th ACL device of weir in *home; NULL if the device was reset. Returns false if
+ * there are no more than i devices. */
+static bool home_at(size_t i, aclrtContext *home)
+{
+    weir__acl_lock();
+    const weir__acl_device *found = all;
+    while (found != NULL && i > 0) {
+        found = found->next;
+        i--;
+    }
+    *home = found != NULL && !weir__acl_is_lost(found) ? found->home : NULL;
+    weir__acl_unlock();
+    return found != NULL;
+}
+
+/* Finds the context of a stream by trial; WEIR_ERR_INVALID if no tried context is the stream's. Changes the current
+ * context; the caller restores it. */
+static weir_status search(void *native, weir__acl_place *place)
+{
+    const aclrtContext own = weir__acl_current();
+    bool here = false;
+    weir_status status = own != NULL ? is_here(native, &here) : WEIR_OK;
+    aclrtContext home = NULL;
+    for (size_t i = 0; status == WEIR_OK && !here && home_at(i, &home); i++) {
+        if (home != NULL && home != own && aclrtSetCurrentContext(home) == ACL_SUCCESS) {
+            status = is_here(native, &here);
+        }
+    }
+    if (status == WEIR_OK && !here) {
+        return WEIR_ERR_INVALID;
+    }
+    place->context = weir__acl_current();
+    return status == WEIR_OK ? ACL(aclrtGetDevice, &place->device) : status;
+}
+
+weir_status weir__acl_find(const char *function, void *native, weir__acl_place *place)
+{
+    if (weir__acl_noted(native, place)) {
+        return WEIR_OK;
+    }
+    const aclrtContext own = weir__acl_current();
+    const weir_status status = search(native, place);
+    if (own != NULL && weir__acl_current() != own) {
+        (void)ACL_TWICE(aclrtSetCurrentContext, own);
+    }
+    return status != WEIR_ERR_INVALID
+               ? status
+               : weir_refuse(
+                     status,
+                     "%s: stream %p is neither of this thread's current context (%p) nor of its device's primary "
+                     "one",
+                     function, native, own);
+}
+
+/* Changes to the stream's own context, because not every version of the runtime makes this change itself. */
+weir_status weir__acl_sync(void *native, aclrtContext context)
+{
+    if (weir__acl_handle_blocked(native)) {
+        return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
+    }
+    weir__acl_bound bound = {.before = weir__acl_current()};
+    if (context != NULL && context != bound.before) {
+        /* if this fails, the wait runs in the current context */
+        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK;
+    }
+    const weir_status status = ACL(aclrtSynchronizeStream, native);
+    weir__acl_unbind(&bound);
+    return status;
+}

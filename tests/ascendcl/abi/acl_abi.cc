@@ -1,0 +1,735 @@
+/* tests/ascendcl/abi/acl_abi.cc: the ABI of the ACL headers it is compiled against, as text.
+ *
+ * One line for each function (its type), each value (its type too), each struct and union with its fields (size,
+ * alignment, offset, type) and each type name. Compiled against weir's headers and against the vendor's it prints the
+ * same text, which is acl_abi.txt. The lists follow weir's headers; tests/project/tidy/ascendcl_lists.sh finds missing
+ * entries.
+ *
+ * The program calls no function of ACL and links no ACL library: it needs only types and constants.
+ */
+#include "acl/acl.h"
+#include "acl/acl_base.h"
+#include "acl/acl_dump.h"
+#include "acl/acl_mdl.h"
+#include "acl/acl_op.h"
+#include "acl/acl_op_compiler.h"
+#include "acl/acl_prof.h"
+#include "acl/acl_rt.h"
+#include "acl/acl_rt_allocator.h"
+#include "acl/acl_rt_memory_soma.h"
+#include "acl/acl_tdt.h"
+#include "acl/acl_tdt_queue.h"
+#include "acl/error_codes/ge_error_codes.h"
+#include "acl/error_codes/rt_error_codes.h"
+#include "acl/ops/acl_cblas.h"
+
+#include "functions.h"
+
+#include <cxxabi.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" // deprecated names are part of the ABI
+
+template <typename T> struct in; // typeid(T) alone drops const
+
+/* Returns the type's name after all typedefs, as the C++ ABI spells it. */
+template <typename T> static std::string name_of()
+{
+    int status = 0;
+    char *text = abi::__cxa_demangle(typeid(in<T> *).name(), nullptr, nullptr, &status);
+    if (status != 0) abort();
+    std::string name(text);
+    free(text);
+    return name.substr(3, name.size() - 5); // strips "in<" and ">*"
+}
+
+/* Removes and returns the first name of a list "A, B, C". */
+static std::string next_name(std::string &names)
+{
+    const std::size_t end = names.find(',');
+    const std::string name = names.substr(0, end);
+    names = end == std::string::npos ? "" : names.substr(names.find_first_not_of(' ', end + 1));
+    return name;
+}
+
+template <typename T> static void print_value(std::string &names, T value)
+{
+    const std::string name = next_name(names);
+    if constexpr (std::is_enum_v<T>)
+        printf("value %s = %lld, %s\n", name.c_str(), static_cast<long long>(value), name_of<T>().c_str());
+    else if constexpr (std::is_unsigned_v<T>)
+        printf("value %s = %llu, %s\n", name.c_str(), static_cast<unsigned long long>(value), name_of<T>().c_str());
+    else printf("value %s = %lld, %s\n", name.c_str(), static_cast<long long>(value), name_of<T>().c_str());
+}
+
+template <typename... T> static void print_values(std::string names, T... values)
+{
+    (print_value(names, values), ...);
+}
+
+#define VALUES(...) print_values(#__VA_ARGS__, __VA_ARGS__)
+#define ENUM(type)                                                                                                     \
+    printf("enum %s: %s, stored as %s\n", #type, name_of<type>().c_str(),                                              \
+           name_of<std::underlying_type_t<type>>().c_str())
+#define LAYOUT(type)                                                                                                   \
+    printf("%s %s: %s, %zu bytes, aligned to %zu\n", std::is_union_v<type> ? "union" : "struct", #type,                \
+           name_of<type>().c_str(), sizeof(type), alignof(type))
+#define FIELD(type, field)                                                                                             \
+    printf("field %s.%s: at %zu, %s\n", #type, #field, offsetof(type, field), name_of<decltype(type::field)>().c_str())
+#define TYPE(type) printf("type %s: %s\n", #type, name_of<type>().c_str())
+#define FUNCTION(name, priority) printf("function %s: %s\n", #name, name_of<decltype(name)>().c_str());
+
+static void print_acl_base_rt()
+{
+    VALUES(ACL_ERROR_NONE, ACL_SUCCESS, ACL_ERROR_INVALID_PARAM, ACL_ERROR_UNINITIALIZE, ACL_ERROR_REPEAT_INITIALIZE,
+           ACL_ERROR_INVALID_FILE, ACL_ERROR_WRITE_FILE, ACL_ERROR_INVALID_FILE_SIZE, ACL_ERROR_PARSE_FILE,
+           ACL_ERROR_FILE_MISSING_ATTR, ACL_ERROR_FILE_ATTR_INVALID, ACL_ERROR_INVALID_DUMP_CONFIG,
+           ACL_ERROR_INVALID_PROFILING_CONFIG, ACL_ERROR_INVALID_MODEL_ID, ACL_ERROR_DESERIALIZE_MODEL,
+           ACL_ERROR_PARSE_MODEL, ACL_ERROR_READ_MODEL_FAILURE, ACL_ERROR_MODEL_SIZE_INVALID,
+           ACL_ERROR_MODEL_MISSING_ATTR, ACL_ERROR_MODEL_INPUT_NOT_MATCH, ACL_ERROR_MODEL_OUTPUT_NOT_MATCH,
+           ACL_ERROR_MODEL_NOT_DYNAMIC, ACL_ERROR_OP_TYPE_NOT_MATCH, ACL_ERROR_OP_INPUT_NOT_MATCH,
+           ACL_ERROR_OP_OUTPUT_NOT_MATCH, ACL_ERROR_OP_ATTR_NOT_MATCH, ACL_ERROR_OP_NOT_FOUND, ACL_ERROR_OP_LOAD_FAILED,
+           ACL_ERROR_UNSUPPORTED_DATA_TYPE, ACL_ERROR_FORMAT_NOT_MATCH, ACL_ERROR_BIN_SELECTOR_NOT_REGISTERED,
+           ACL_ERROR_KERNEL_NOT_FOUND, ACL_ERROR_BIN_SELECTOR_ALREADY_REGISTERED, ACL_ERROR_KERNEL_ALREADY_REGISTERED,
+           ACL_ERROR_INVALID_QUEUE_ID, ACL_ERROR_REPEAT_SUBSCRIBE, ACL_ERROR_STREAM_NOT_SUBSCRIBE,
+           ACL_ERROR_THREAD_NOT_SUBSCRIBE, ACL_ERROR_WAIT_CALLBACK_TIMEOUT, ACL_ERROR_REPEAT_FINALIZE,
+           ACL_ERROR_NOT_STATIC_AIPP, ACL_ERROR_COMPILING_STUB_MODE, ACL_ERROR_GROUP_NOT_SET,
+           ACL_ERROR_GROUP_NOT_CREATE, ACL_ERROR_PROF_ALREADY_RUN, ACL_ERROR_PROF_NOT_RUN, ACL_ERROR_DUMP_ALREADY_RUN,
+           ACL_ERROR_DUMP_NOT_RUN, ACL_ERROR_PROF_REPEAT_SUBSCRIBE, ACL_ERROR_PROF_API_CONFLICT,
+           ACL_ERROR_INVALID_MAX_OPQUEUE_NUM_CONFIG, ACL_ERROR_INVALID_OPP_PATH, ACL_ERROR_OP_UNSUPPORTED_DYNAMIC,
+           ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED, ACL_ERROR_UNSUPPORTED_JPEG, ACL_ERROR_INVALID_BUNDLE_MODEL_ID,
+           ACL_ERROR_BAD_ALLOC, ACL_ERROR_API_NOT_SUPPORT, ACL_ERROR_INVALID_DEVICE, ACL_ERROR_MEMORY_ADDRESS_UNALIGNED,
+           ACL_ERROR_RESOURCE_NOT_MATCH, ACL_ERROR_INVALID_RESOURCE_HANDLE, ACL_ERROR_FEATURE_UNSUPPORTED,
+           ACL_ERROR_PROF_MODULES_UNSUPPORTED, ACL_ERROR_STORAGE_OVER_LIMIT, ACL_ERROR_INTERNAL_ERROR,
+           ACL_ERROR_FAILURE, ACL_ERROR_GE_FAILURE, ACL_ERROR_RT_FAILURE, ACL_ERROR_DRV_FAILURE,
+           ACL_ERROR_PROFILING_FAILURE);
+    ENUM(aclDataType);
+    VALUES(ACL_DT_UNDEFINED, ACL_FLOAT, ACL_FLOAT16, ACL_INT8, ACL_INT32, ACL_UINT8, ACL_INT16, ACL_UINT16, ACL_UINT32,
+           ACL_INT64, ACL_UINT64, ACL_DOUBLE, ACL_BOOL, ACL_STRING, ACL_COMPLEX64, ACL_COMPLEX128, ACL_BF16, ACL_INT4,
+           ACL_UINT1, ACL_COMPLEX32, ACL_HIFLOAT8, ACL_FLOAT8_E5M2, ACL_FLOAT8_E4M3FN, ACL_FLOAT8_E8M0, ACL_FLOAT6_E3M2,
+           ACL_FLOAT6_E2M3, ACL_FLOAT4_E2M1, ACL_FLOAT4_E1M2);
+    ENUM(aclFormat);
+    VALUES(ACL_FORMAT_UNDEFINED, ACL_FORMAT_NCHW, ACL_FORMAT_NHWC, ACL_FORMAT_ND, ACL_FORMAT_NC1HWC0,
+           ACL_FORMAT_FRACTAL_Z, ACL_FORMAT_NC1HWC0_C04, ACL_FORMAT_HWCN, ACL_FORMAT_NDHWC, ACL_FORMAT_FRACTAL_NZ,
+           ACL_FORMAT_NCDHW, ACL_FORMAT_NDC1HWC0, ACL_FRACTAL_Z_3D, ACL_FORMAT_NC, ACL_FORMAT_NCL,
+           ACL_FORMAT_FRACTAL_NZ_C0_16, ACL_FORMAT_FRACTAL_NZ_C0_32, ACL_FORMAT_FRACTAL_NZ_C0_2,
+           ACL_FORMAT_FRACTAL_NZ_C0_4, ACL_FORMAT_FRACTAL_NZ_C0_8);
+    ENUM(aclMemType);
+    VALUES(ACL_MEMTYPE_DEVICE, ACL_MEMTYPE_HOST, ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT);
+    TYPE(aclError);
+    TYPE(aclFloat16);
+    TYPE(aclDataBuffer);
+    TYPE(aclrtStream);
+    TYPE(aclrtEvent);
+    TYPE(aclrtContext);
+    TYPE(aclrtNotify);
+    TYPE(aclrtCntNotify);
+    TYPE(aclrtLabel);
+    TYPE(aclrtLabelList);
+    TYPE(aclrtMbuf);
+    TYPE(aclrtTaskGrp);
+    TYPE(aclmdlRITask);
+    TYPE(aclrtAllocatorDesc);
+    TYPE(aclrtAllocator);
+    TYPE(aclrtAllocatorBlock);
+    TYPE(aclrtAllocatorAddr);
+    ENUM(aclLogLevel);
+    VALUES(ACL_DEBUG, ACL_INFO, ACL_WARNING, ACL_ERROR);
+    ENUM(aclSysParamOpt);
+    VALUES(ACL_OPT_DETERMINISTIC, ACL_OPT_ENABLE_DEBUG_KERNEL, ACL_OPT_STRONG_CONSISTENCY,
+           ACL_OPT_ENABLE_KERNEL_EARLY_START);
+    ENUM(aclCannAttr);
+    VALUES(ACL_CANN_ATTR_UNDEFINED, ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16, ACL_CANN_ATTR_JIT_COMPILE);
+    ENUM(aclDeviceInfo);
+    VALUES(ACL_DEVICE_INFO_UNDEFINED, ACL_DEVICE_INFO_AI_CORE_NUM, ACL_DEVICE_INFO_VECTOR_CORE_NUM,
+           ACL_DEVICE_INFO_L2_SIZE);
+}
+
+static void print_rt_error_codes()
+{
+    VALUES(
+        ACL_RT_SUCCESS, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_CONTEXT_NULL,
+        ACL_ERROR_RT_STREAM_CONTEXT, ACL_ERROR_RT_MODEL_CONTEXT, ACL_ERROR_RT_STREAM_MODEL,
+        ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, ACL_ERROR_RT_ADDR_UNALIGNED,
+        ACL_ERROR_RT_FILE_OPEN, ACL_ERROR_RT_FILE_WRITE, ACL_ERROR_RT_STREAM_SUBSCRIBE, ACL_ERROR_RT_THREAD_SUBSCRIBE,
+        ACL_ERROR_RT_GROUP_NOT_SET, ACL_ERROR_RT_GROUP_NOT_CREATE, ACL_ERROR_RT_STREAM_NO_CB_REG,
+        ACL_ERROR_RT_INVALID_MEMORY_TYPE, ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_INVALID_MALLOC_TYPE,
+        ACL_ERROR_RT_WAIT_TIMEOUT, ACL_ERROR_RT_TASK_TIMEOUT, ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
+        ACL_ERROR_RT_DEVICE_TASK_ABORT, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+        ACL_ERROR_RT_STREAM_UNJOINED, ACL_ERROR_RT_MODEL_CAPTURED, ACL_ERROR_RT_STREAM_CAPTURED,
+        ACL_ERROR_RT_EVENT_CAPTURED, ACL_ERROR_RT_STREAM_NOT_CAPTURED, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
+        ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, ACL_ERROR_STREAM_CAPTURE_CONFLICT, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+        ACL_ERROR_STREAM_TASK_GROUP_INTR, ACL_ERROR_RT_TASK_ABORT_STOP, ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED,
+        ACL_ERROR_RT_MODEL_RUNNING, ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY,
+        ACL_ERROR_RT_MODEL_UPDATE_FAILED, ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, ACL_ERROR_RT_SYMBOL_NOT_FOUND,
+        ACL_ERROR_RT_INVALID_SYMBOL, ACL_ERROR_RT_INVALID_DEVICE_FUNCTION, ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING,
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_MEMORY_FREE,
+        ACL_ERROR_RT_AICORE_OVER_FLOW, ACL_ERROR_RT_NO_DEVICE, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+        ACL_ERROR_RT_NO_PERMISSION, ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_NO_STREAM_RESOURCE,
+        ACL_ERROR_RT_NO_NOTIFY_RESOURCE, ACL_ERROR_RT_NO_MODEL_RESOURCE, ACL_ERROR_RT_NO_CDQ_RESOURCE,
+        ACL_ERROR_RT_OVER_LIMIT, ACL_ERROR_RT_QUEUE_EMPTY, ACL_ERROR_RT_QUEUE_FULL, ACL_ERROR_RT_REPEATED_INIT,
+        ACL_ERROR_RT_AIVEC_OVER_FLOW, ACL_ERROR_RT_OVER_FLOW, ACL_ERROR_RT_DEVICE_OOM,
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT_UPDATE_OP, ACL_ERROR_RT_TIMEOUT, ACL_ERROR_RT_LINK_TYPE_NOT_SUPPORTED,
+        ACL_ERROR_RT_INTERNAL_ERROR, ACL_ERROR_RT_TS_ERROR, ACL_ERROR_RT_STREAM_TASK_FULL,
+        ACL_ERROR_RT_STREAM_TASK_EMPTY, ACL_ERROR_RT_STREAM_NOT_COMPLETE, ACL_ERROR_RT_END_OF_SEQUENCE,
+        ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_SOC_VERSION,
+        ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, ACL_ERROR_RT_LOST_HEARTBEAT, ACL_ERROR_RT_MODEL_EXECUTE,
+        ACL_ERROR_RT_REPORT_TIMEOUT, ACL_ERROR_RT_SYS_DMA, ACL_ERROR_RT_AICORE_TIMEOUT, ACL_ERROR_RT_AICORE_EXCEPTION,
+        ACL_ERROR_RT_AICORE_TRAP_EXCEPTION, ACL_ERROR_RT_AICPU_TIMEOUT, ACL_ERROR_RT_AICPU_EXCEPTION,
+        ACL_ERROR_RT_AICPU_DATADUMP_RSP_ERR, ACL_ERROR_RT_AICPU_MODEL_RSP_ERR, ACL_ERROR_RT_PROFILING_ERROR,
+        ACL_ERROR_RT_IPC_ERROR, ACL_ERROR_RT_MODEL_ABORT_NORMAL, ACL_ERROR_RT_KERNEL_UNREGISTERING,
+        ACL_ERROR_RT_RINGBUFFER_NOT_INIT, ACL_ERROR_RT_RINGBUFFER_NO_DATA, ACL_ERROR_RT_KERNEL_LOOKUP,
+        ACL_ERROR_RT_KERNEL_DUPLICATE, ACL_ERROR_RT_DEBUG_REGISTER_FAIL, ACL_ERROR_RT_DEBUG_UNREGISTER_FAIL,
+        ACL_ERROR_RT_LABEL_CONTEXT, ACL_ERROR_RT_PROGRAM_USE_OUT, ACL_ERROR_RT_DEV_SETUP_ERROR,
+        ACL_ERROR_RT_VECTOR_CORE_TIMEOUT, ACL_ERROR_RT_VECTOR_CORE_EXCEPTION, ACL_ERROR_RT_VECTOR_CORE_TRAP_EXCEPTION,
+        ACL_ERROR_RT_CDQ_BATCH_ABNORMAL, ACL_ERROR_RT_DIE_MODE_CHANGE_ERROR, ACL_ERROR_RT_DIE_SET_ERROR,
+        ACL_ERROR_RT_INVALID_DIEID, ACL_ERROR_RT_DIE_MODE_NOT_SET, ACL_ERROR_RT_AICORE_TRAP_READ_OVERFLOW,
+        ACL_ERROR_RT_AICORE_TRAP_WRITE_OVERFLOW, ACL_ERROR_RT_VECTOR_CORE_TRAP_READ_OVERFLOW,
+        ACL_ERROR_RT_VECTOR_CORE_TRAP_WRITE_OVERFLOW, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+        ACL_ERROR_RT_FFTS_PLUS_TIMEOUT, ACL_ERROR_RT_FFTS_PLUS_EXCEPTION, ACL_ERROR_RT_FFTS_PLUS_TRAP_EXCEPTION,
+        ACL_ERROR_RT_SEND_MSG, ACL_ERROR_RT_COPY_DATA, ACL_ERROR_RT_DEVICE_MEM_ERROR,
+        ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR, ACL_ERROR_RT_SUSPECT_DEVICE_MEM_ERROR, ACL_ERROR_RT_LINK_ERROR,
+        ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, ACL_ERROR_RT_DRV_INTERNAL_ERROR, ACL_ERROR_RT_AICPU_INTERNAL_ERROR,
+        ACL_ERROR_RT_SOCKET_CLOSE, ACL_ERROR_RT_AICPU_INFO_LOAD_RSP_ERR, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
+        ACL_ERROR_RT_COMM_OP_RETRY_FAIL, ACL_ERROR_SNAPSHOT_LOCK_TIMEOUT, ACL_ERROR_SNAPSHOT_LOCK_FAILED,
+        ACL_ERROR_SNAPSHOT_UNLOCK_FAILED, ACL_ERROR_SNAPSHOT_BACKUP_FAILED, ACL_ERROR_SNAPSHOT_RESTORE_FAILED,
+        ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        ACL_ERROR_SNAPSHOT_CALLBACK_FAILED, ACL_ERROR_SNAPSHOT_REGISTER_CALLBACK_FAILED, ACL_ERROR_RT_L3_PORT_ERROR,
+        ACL_ERROR_RT_CCU_TIMEOUT, ACL_ERROR_RT_CCU_EXCEPTION);
+}
+
+static void print_ge_error_codes()
+{
+    VALUES(ACL_ERROR_GE_PARAM_INVALID, ACL_ERROR_GE_EXEC_NOT_INIT, ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID,
+           ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, ACL_ERROR_GE_EXEC_MODEL_DATA_SIZE_INVALID,
+           ACL_ERROR_GE_EXEC_MODEL_ADDR_INVALID, ACL_ERROR_GE_EXEC_MODEL_QUEUE_ID_INVALID,
+           ACL_ERROR_GE_EXEC_LOAD_MODEL_REPEATED, ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID,
+           ACL_ERROR_GE_DYNAMIC_INPUT_LENGTH_INVALID, ACL_ERROR_GE_DYNAMIC_BATCH_SIZE_INVALID,
+           ACL_ERROR_GE_AIPP_BATCH_EMPTY, ACL_ERROR_GE_AIPP_NOT_EXIST, ACL_ERROR_GE_AIPP_MODE_INVALID,
+           ACL_ERROR_GE_OP_TASK_TYPE_INVALID, ACL_ERROR_GE_OP_KERNEL_TYPE_INVALID, ACL_ERROR_GE_PLGMGR_PATH_INVALID,
+           ACL_ERROR_GE_FORMAT_INVALID, ACL_ERROR_GE_SHAPE_INVALID, ACL_ERROR_GE_DATATYPE_INVALID,
+           ACL_ERROR_GE_MEMORY_ALLOCATION, ACL_ERROR_GE_MEMORY_OPERATE_FAILED,
+           ACL_ERROR_GE_DEVICE_MEMORY_OPERATE_FAILED, ACL_ERROR_GE_SUBHEALTHY, ACL_ERROR_GE_USER_RAISE_EXCEPTION,
+           ACL_ERROR_GE_DATA_NOT_ALIGNED, ACL_ERROR_GE_INTERNAL_ERROR, ACL_ERROR_GE_LOAD_MODEL,
+           ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED, ACL_ERROR_GE_EXEC_LOAD_WEIGHT_PARTITION_FAILED,
+           ACL_ERROR_GE_EXEC_LOAD_TASK_PARTITION_FAILED, ACL_ERROR_GE_EXEC_LOAD_KERNEL_PARTITION_FAILED,
+           ACL_ERROR_GE_EXEC_RELEASE_MODEL_DATA, ACL_ERROR_GE_COMMAND_HANDLE, ACL_ERROR_GE_GET_TENSOR_INFO,
+           ACL_ERROR_GE_UNLOAD_MODEL, ACL_ERROR_GE_MODEL_EXECUTE_TIMEOUT, ACL_ERROR_GE_REDEPLOYING);
+}
+
+static void print_acl_base_mdl()
+{
+    VALUES(ACL_TENSOR_SHAPE_RANGE_NUM, ACL_TENSOR_VALUE_RANGE_NUM, ACL_UNKNOWN_RANK);
+    TYPE(aclTensorDesc);
+}
+
+static void print_acl_rt_allocator()
+{
+    TYPE(aclrtAllocatorAllocFunc);
+    TYPE(aclrtAllocatorFreeFunc);
+    TYPE(aclrtAllocatorAllocAdviseFunc);
+    TYPE(aclrtAllocatorGetAddrFromBlockFunc);
+}
+
+static void print_acl_rt()
+{
+    VALUES(ACL_MAJOR_VERSION, ACL_MINOR_VERSION, ACL_PATCH_VERSION, ACL_STREAM_FAST_LAUNCH, ACL_STREAM_FAST_SYNC,
+           ACL_STREAM_PERSISTENT, ACL_STREAM_HUGE, ACL_STREAM_CPU_SCHEDULE, ACL_STREAM_DEVICE_USE_ONLY,
+           ACL_CONTINUE_ON_FAILURE, ACL_STOP_ON_FAILURE, ACL_EVENT_SYNC, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
+           ACL_EVENT_TIME_LINE, ACL_EVENT_DEVICE_USE_ONLY, ACL_EVENT_EXTERNAL, ACL_EVENT_IPC, ACL_HOST_REG_MAPPED,
+           ACL_HOST_REG_IOMEMORY, ACL_HOST_REG_READONLY, ACL_HOST_REG_PINNED, ACL_RT_VMM_EXPORT_FLAG_DEFAULT,
+           ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, ACL_RT_IPC_MEM_EXPORT_FLAG_DEFAULT,
+           ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION, ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT,
+           ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS, ACL_STREAM_WAIT_VALUE_GEQ, ACL_STREAM_WAIT_VALUE_EQ,
+           ACL_STREAM_WAIT_VALUE_AND, ACL_STREAM_WAIT_VALUE_NOR, ACL_NOTIFY_DEFAULT, ACL_NOTIFY_DEVICE_USE_ONLY,
+           ACL_RT_MEM_UCE_INFO_MAX_NUM, MAX_MEM_UCE_INFO_ARRAY_SIZE, UCE_INFO_RESERVED_SIZE,
+           ACL_HOST_DEVICE_CONNECT_TYPE_PCIE, ACL_HOST_DEVICE_CONNECT_TYPE_HCCS, ACL_HOST_DEVICE_CONNECT_TYPE_UB,
+           ACL_DEVICE_FORM_FACTOR_POD, ACL_DEVICE_FORM_FACTOR_A_K, ACL_DEVICE_FORM_FACTOR_A_X,
+           ACL_DEVICE_FORM_FACTOR_PCIE_CARD, ACL_RT_BINARY_MAGIC_ELF_AICORE, ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE,
+           ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE, ACL_RT_MEM_ATTACH_GLOBAL);
+    ENUM(aclrtStreamStatus);
+    VALUES(ACL_STREAM_STATUS_COMPLETE, ACL_STREAM_STATUS_NOT_READY, ACL_STREAM_STATUS_RESERVED);
+    ENUM(aclrtStreamState);
+    VALUES(ACL_RT_STREAM_STATE_CREATE_POST, ACL_RT_STREAM_STATE_DESTROY_PRE);
+    ENUM(aclrtEventStatus);
+    VALUES(ACL_EVENT_STATUS_COMPLETE, ACL_EVENT_STATUS_NOT_READY, ACL_EVENT_STATUS_RESERVED);
+    ENUM(aclrtEventRecordedStatus);
+    VALUES(ACL_EVENT_RECORDED_STATUS_NOT_READY, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+    ENUM(aclrtEventWaitStatus);
+    VALUES(ACL_EVENT_WAIT_STATUS_COMPLETE, ACL_EVENT_WAIT_STATUS_NOT_READY, ACL_EVENT_WAIT_STATUS_RESERVED);
+    ENUM(aclrtMemMallocPolicy);
+    VALUES(ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_ONLY, ACL_MEM_MALLOC_NORMAL_ONLY,
+           ACL_MEM_MALLOC_HUGE_FIRST_P2P, ACL_MEM_MALLOC_HUGE_ONLY_P2P, ACL_MEM_MALLOC_NORMAL_ONLY_P2P,
+           ACL_MEM_MALLOC_HUGE1G_ONLY, ACL_MEM_MALLOC_HUGE1G_ONLY_P2P, ACL_MEM_TYPE_LOW_BAND_WIDTH,
+           ACL_MEM_TYPE_HIGH_BAND_WIDTH, ACL_MEM_ACCESS_USER_SPACE_READONLY);
+    ENUM(aclrtMemAttr);
+    VALUES(ACL_DDR_MEM, ACL_HBM_MEM, ACL_DDR_MEM_HUGE, ACL_DDR_MEM_NORMAL, ACL_HBM_MEM_HUGE, ACL_HBM_MEM_NORMAL,
+           ACL_DDR_MEM_P2P_HUGE, ACL_DDR_MEM_P2P_NORMAL, ACL_HBM_MEM_P2P_HUGE, ACL_HBM_MEM_P2P_NORMAL,
+           ACL_HBM_MEM_HUGE1G, ACL_HBM_MEM_P2P_HUGE1G, ACL_MEM_NORMAL, ACL_MEM_HUGE, ACL_MEM_HUGE1G, ACL_MEM_P2P_NORMAL,
+           ACL_MEM_P2P_HUGE, ACL_MEM_P2P_HUGE1G);
+    ENUM(aclrtMallocAttrType);
+    VALUES(ACL_RT_MEM_ATTR_RSV, ACL_RT_MEM_ATTR_MODULE_ID, ACL_RT_MEM_ATTR_DEVICE_ID, ACL_RT_MEM_ATTR_VA_FLAG);
+    ENUM(aclrtMemcpyKind);
+    VALUES(ACL_MEMCPY_HOST_TO_HOST, ACL_MEMCPY_HOST_TO_DEVICE, ACL_MEMCPY_DEVICE_TO_HOST, ACL_MEMCPY_DEVICE_TO_DEVICE,
+           ACL_MEMCPY_DEFAULT, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE,
+           ACL_MEMCPY_INTER_DEVICE_TO_DEVICE);
+    ENUM(aclrtCallbackBlockType);
+    VALUES(ACL_CALLBACK_NO_BLOCK, ACL_CALLBACK_BLOCK);
+    ENUM(aclrtMemLocationType);
+    VALUES(ACL_MEM_LOCATION_TYPE_HOST, ACL_MEM_LOCATION_TYPE_DEVICE, ACL_MEM_LOCATION_TYPE_UNREGISTERED,
+           ACL_MEM_LOCATION_TYPE_MANAGED, ACL_MEM_LOCATION_TYPE_HOST_NUMA);
+    ENUM(aclrtMemAllocationType);
+    VALUES(ACL_MEM_ALLOCATION_TYPE_PINNED);
+    ENUM(aclrtMemHandleType);
+    VALUES(ACL_MEM_HANDLE_TYPE_NONE, ACL_MEM_HANDLE_TYPE_POSIX);
+    ENUM(aclrtMemGranularityOptions);
+    VALUES(ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
+           ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF);
+    ENUM(aclrtMemAccessFlags);
+    VALUES(ACL_RT_MEM_ACCESS_FLAGS_NONE, ACL_RT_MEM_ACCESS_FLAGS_READ, ACL_RT_MEM_ACCESS_FLAGS_READWRITE);
+    ENUM(aclrtHostRegisterType);
+    VALUES(ACL_HOST_REGISTER_MAPPED, ACL_HOST_REGISTER_IOMEMORY, ACL_HOST_REGISTER_READONLY);
+    ENUM(aclmdlRICaptureMode);
+    VALUES(ACL_MODEL_RI_CAPTURE_MODE_GLOBAL, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL, ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
+    ENUM(aclrtMemSharedHandleType);
+    VALUES(ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC);
+    ENUM(aclrtStreamConfigAttr);
+    VALUES(ACL_RT_STREAM_WORK_ADDR_PTR, ACL_RT_STREAM_WORK_SIZE, ACL_RT_STREAM_FLAG, ACL_RT_STREAM_PRIORITY);
+    ENUM(aclrtLastErrLevel);
+    VALUES(ACL_RT_THREAD_LEVEL);
+    ENUM(aclrtErrorType);
+    VALUES(ACL_RT_NO_ERROR, ACL_RT_ERROR_MEMORY, ACL_RT_ERROR_L2, ACL_RT_ERROR_AICORE, ACL_RT_ERROR_LINK,
+           ACL_RT_ERROR_L3_PORT, ACL_RT_ERROR_OTHERS);
+    ENUM(aclrtAicoreErrorType);
+    VALUES(ACL_RT_AICORE_ERROR_UNKNOWN, ACL_RT_AICORE_ERROR_SW, ACL_RT_AICORE_ERROR_HW_LOCAL);
+    ENUM(aclrtRunMode);
+    VALUES(ACL_DEVICE, ACL_HOST);
+    ENUM(aclrtDevAttr);
+    VALUES(ACL_DEV_ATTR_AICPU_CORE_NUM, ACL_DEV_ATTR_AICORE_CORE_NUM, ACL_DEV_ATTR_CUBE_CORE_NUM,
+           ACL_DEV_ATTR_VECTOR_CORE_NUM, ACL_DEV_ATTR_WARP_SIZE, ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE,
+           ACL_DEV_ATTR_LOCAL_MEM_PER_VECTOR_CORE, ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE, ACL_DEV_ATTR_MAX_GRID_DIM_X,
+           ACL_DEV_ATTR_MAX_GRID_DIM_Y, ACL_DEV_ATTR_MAX_GRID_DIM_Z, ACL_DEV_ATTR_MAX_BLOCK_PER_GRID,
+           ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK, ACL_DEV_ATTR_MAX_BLOCK_DIM_X, ACL_DEV_ATTR_MAX_BLOCK_DIM_Y,
+           ACL_DEV_ATTR_MAX_BLOCK_DIM_Z, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, ACL_DEV_ATTR_L2_CACHE_SIZE,
+           ACL_DEV_ATTR_SMP_ID, ACL_DEV_ATTR_PHY_CHIP_ID, ACL_DEV_ATTR_SUPER_POD_DEVIDE_ID,
+           ACL_DEV_ATTR_SUPER_POD_DEVICE_ID, ACL_DEV_ATTR_SUPER_POD_SERVER_ID, ACL_DEV_ATTR_SUPER_POD_ID,
+           ACL_DEV_ATTR_CUST_OP_PRIVILEGE, ACL_DEV_ATTR_MAINBOARD_ID, ACL_DEV_ATTR_HD_CONNECT_TYPE,
+           ACL_DEV_ATTR_DEVICE_FORM_FACTOR, ACL_DEV_ATTR_IS_VIRTUAL, ACL_DEV_ATTR_NPU_ARCH);
+    ENUM(aclrtDeviceStatus);
+    VALUES(ACL_RT_DEVICE_STATUS_NORMAL, ACL_RT_DEVICE_STATUS_ABNORMAL, ACL_RT_DEVICE_STATUS_END);
+    ENUM(aclrtDevResLimitType);
+    VALUES(ACL_RT_DEV_RES_CUBE_CORE, ACL_RT_DEV_RES_VECTOR_CORE);
+    ENUM(aclrtBinaryLoadOptionType);
+    VALUES(ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD, ACL_RT_BINARY_LOAD_OPT_LAZY_MAGIC, ACL_RT_BINARY_LOAD_OPT_MAGIC,
+           ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE);
+    ENUM(aclrtEngineType);
+    VALUES(ACL_RT_ENGINE_TYPE_AIC, ACL_RT_ENGINE_TYPE_AIV);
+    ENUM(aclrtLaunchKernelAttrId);
+    VALUES(ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE, ACL_RT_LAUNCH_KERNEL_ATTR_LOCAL_MEMORY_SIZE,
+           ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE, ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE,
+           ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET, ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH,
+           ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP, ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT, ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT_US,
+           ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING);
+    LAYOUT(aclrtMallocAttrValue);
+    FIELD(aclrtMallocAttrValue, moduleId);
+    FIELD(aclrtMallocAttrValue, deviceId);
+    FIELD(aclrtMallocAttrValue, vaFlag);
+    FIELD(aclrtMallocAttrValue, rsv);
+    LAYOUT(aclrtMallocAttribute);
+    FIELD(aclrtMallocAttribute, attr);
+    FIELD(aclrtMallocAttribute, value);
+    LAYOUT(aclrtMallocConfig);
+    FIELD(aclrtMallocConfig, attrs);
+    FIELD(aclrtMallocConfig, numAttrs);
+    LAYOUT(aclrtMemLocation);
+    FIELD(aclrtMemLocation, id);
+    FIELD(aclrtMemLocation, type);
+    LAYOUT(aclrtPhysicalMemProp);
+    FIELD(aclrtPhysicalMemProp, handleType);
+    FIELD(aclrtPhysicalMemProp, allocationType);
+    FIELD(aclrtPhysicalMemProp, memAttr);
+    FIELD(aclrtPhysicalMemProp, location);
+    FIELD(aclrtPhysicalMemProp, reserve);
+    LAYOUT(aclrtMemAccessDesc);
+    FIELD(aclrtMemAccessDesc, flags);
+    FIELD(aclrtMemAccessDesc, location);
+    FIELD(aclrtMemAccessDesc, rsv);
+    LAYOUT(aclrtPtrAttributes);
+    FIELD(aclrtPtrAttributes, location);
+    FIELD(aclrtPtrAttributes, pageSize);
+    FIELD(aclrtPtrAttributes, rsv);
+    LAYOUT(aclrtMemFabricHandle);
+    FIELD(aclrtMemFabricHandle, data);
+    LAYOUT(aclrtMemcpyBatchAttr);
+    FIELD(aclrtMemcpyBatchAttr, dstLoc);
+    FIELD(aclrtMemcpyBatchAttr, srcLoc);
+    FIELD(aclrtMemcpyBatchAttr, rsv);
+    LAYOUT(aclrtStreamConfigHandle);
+    FIELD(aclrtStreamConfigHandle, workptr);
+    FIELD(aclrtStreamConfigHandle, workSize);
+    FIELD(aclrtStreamConfigHandle, flag);
+    FIELD(aclrtStreamConfigHandle, priority);
+    LAYOUT(aclrtMemUceInfo);
+    FIELD(aclrtMemUceInfo, addr);
+    FIELD(aclrtMemUceInfo, len);
+    FIELD(aclrtMemUceInfo, reserved);
+    LAYOUT(aclrtMemUceInfoArray);
+    FIELD(aclrtMemUceInfoArray, arraySize);
+    FIELD(aclrtMemUceInfoArray, memUceInfoArray);
+    LAYOUT(aclrtErrorInfoDetail);
+    FIELD(aclrtErrorInfoDetail, uceInfo);
+    FIELD(aclrtErrorInfoDetail, aicoreErrType);
+    LAYOUT(aclrtErrorInfo);
+    FIELD(aclrtErrorInfo, tryRepair);
+    FIELD(aclrtErrorInfo, hasDetail);
+    FIELD(aclrtErrorInfo, reserved);
+    FIELD(aclrtErrorInfo, errorType);
+    FIELD(aclrtErrorInfo, detail);
+    LAYOUT(aclrtUtilizationInfo);
+    FIELD(aclrtUtilizationInfo, cubeUtilization);
+    FIELD(aclrtUtilizationInfo, vectorUtilization);
+    FIELD(aclrtUtilizationInfo, aicpuUtilization);
+    FIELD(aclrtUtilizationInfo, memoryUtilization);
+    FIELD(aclrtUtilizationInfo, utilizationExtend);
+    LAYOUT(aclrtBinaryLoadOptionValue);
+    FIELD(aclrtBinaryLoadOptionValue, isLazyLoad);
+    FIELD(aclrtBinaryLoadOptionValue, magic);
+    FIELD(aclrtBinaryLoadOptionValue, cpuKernelMode);
+    FIELD(aclrtBinaryLoadOptionValue, rsv);
+    LAYOUT(aclrtBinaryLoadOption);
+    FIELD(aclrtBinaryLoadOption, type);
+    FIELD(aclrtBinaryLoadOption, value);
+    LAYOUT(aclrtBinaryLoadOptions);
+    FIELD(aclrtBinaryLoadOptions, options);
+    FIELD(aclrtBinaryLoadOptions, numOpt);
+    LAYOUT(aclrtTimeoutUs);
+    FIELD(aclrtTimeoutUs, timeoutLow);
+    FIELD(aclrtTimeoutUs, timeoutHigh);
+    LAYOUT(aclrtLaunchKernelAttrValue);
+    FIELD(aclrtLaunchKernelAttrValue, schemMode);
+    FIELD(aclrtLaunchKernelAttrValue, localMemorySize);
+    FIELD(aclrtLaunchKernelAttrValue, dynUBufSize);
+    FIELD(aclrtLaunchKernelAttrValue, engineType);
+    FIELD(aclrtLaunchKernelAttrValue, blockDimOffset);
+    FIELD(aclrtLaunchKernelAttrValue, isBlockTaskPrefetch);
+    FIELD(aclrtLaunchKernelAttrValue, isDataDump);
+    FIELD(aclrtLaunchKernelAttrValue, timeout);
+    FIELD(aclrtLaunchKernelAttrValue, timeoutUs);
+    FIELD(aclrtLaunchKernelAttrValue, enableProfiling);
+    FIELD(aclrtLaunchKernelAttrValue, rsv);
+    LAYOUT(aclrtLaunchKernelAttr);
+    FIELD(aclrtLaunchKernelAttr, id);
+    FIELD(aclrtLaunchKernelAttr, value);
+    LAYOUT(aclrtLaunchKernelCfg);
+    FIELD(aclrtLaunchKernelCfg, attrs);
+    FIELD(aclrtLaunchKernelCfg, numAttrs);
+    TYPE(aclrtDrvMemHandle);
+    TYPE(aclmdlRI);
+    TYPE(aclrtBinary);
+    TYPE(aclrtBinHandle);
+    TYPE(aclrtFuncHandle);
+    TYPE(aclrtArgsHandle);
+    TYPE(aclrtParamHandle);
+    TYPE(aclrtExceptionInfo);
+    TYPE(aclrtUtilizationExtendInfo);
+    TYPE(aclrtStreamStateCallback);
+    TYPE(aclrtCallback);
+    TYPE(aclrtHostFunc);
+    TYPE(aclrtExceptionInfoCallback);
+    VALUES(ACL_DEV_FEATURE_SUPPORT, ACL_DEV_FEATURE_NOT_SUPPORT, ACL_EVENT_RECORD_DEFAULT, ACL_EVENT_RECORD_EXTERNAL,
+           ACL_EVENT_WAIT_DEFAULT, ACL_EVENT_WAIT_EXTERNAL);
+    ENUM(aclrtFloatOverflowMode);
+    VALUES(ACL_RT_OVERFLOW_MODE_SATURATION, ACL_RT_OVERFLOW_MODE_INFNAN, ACL_RT_OVERFLOW_MODE_UNDEF);
+    LAYOUT(aclrtMemUsageInfo);
+    FIELD(aclrtMemUsageInfo, name);
+    FIELD(aclrtMemUsageInfo, curMemSize);
+    FIELD(aclrtMemUsageInfo, memPeakSize);
+    FIELD(aclrtMemUsageInfo, reserved);
+    ENUM(aclmdlRICaptureStatus);
+    VALUES(ACL_MODEL_RI_CAPTURE_STATUS_NONE, ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE,
+           ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED);
+    ENUM(aclrtCmoType);
+    VALUES(ACL_RT_CMO_TYPE_PREFETCH, ACL_RT_CMO_TYPE_WRITEBACK, ACL_RT_CMO_TYPE_INVALID, ACL_RT_CMO_TYPE_FLUSH);
+    ENUM(aclrtStreamAttr);
+    VALUES(ACL_STREAM_ATTR_FAILURE_MODE, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, ACL_STREAM_ATTR_USER_CUSTOM_TAG,
+           ACL_STREAM_ATTR_CACHE_OP_INFO, ACL_STREAM_ATTR_PRIORITY);
+    LAYOUT(aclrtStreamAttrValue);
+    FIELD(aclrtStreamAttrValue, failureMode);
+    FIELD(aclrtStreamAttrValue, overflowSwitch);
+    FIELD(aclrtStreamAttrValue, userCustomTag);
+    FIELD(aclrtStreamAttrValue, cacheOpInfoSwitch);
+    FIELD(aclrtStreamAttrValue, streamPriority);
+    FIELD(aclrtStreamAttrValue, reserve);
+    ENUM(aclrtDevFeatureType);
+    VALUES(ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV);
+    LAYOUT(aclrtPlaceHolderInfo);
+    FIELD(aclrtPlaceHolderInfo, addrOffset);
+    FIELD(aclrtPlaceHolderInfo, dataOffset);
+}
+
+static void print_acl_rt_memory_soma()
+{
+    ENUM(aclrtMemPoolAttr);
+    VALUES(ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC,
+           ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD,
+           ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH,
+           ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH);
+    LAYOUT(aclrtMemPoolProps);
+    FIELD(aclrtMemPoolProps, allocType);
+    FIELD(aclrtMemPoolProps, handleType);
+    FIELD(aclrtMemPoolProps, location);
+    FIELD(aclrtMemPoolProps, maxSize);
+    FIELD(aclrtMemPoolProps, reserved);
+    TYPE(aclrtMemPool);
+}
+
+static void print_acl_op()
+{
+    ENUM(aclopEngineType);
+    VALUES(ACL_ENGINE_SYS, ACL_ENGINE_AICORE, ACL_ENGINE_VECTOR);
+    TYPE(aclopAttr);
+}
+
+static void print_acl_op_compiler()
+{
+    ENUM(aclopCompileType);
+    VALUES(ACL_COMPILE_SYS, ACL_COMPILE_UNREGISTERED);
+    ENUM(aclCompileOpt);
+    VALUES(ACL_PRECISION_MODE, ACL_AICORE_NUM, ACL_AUTO_TUNE_MODE, ACL_OP_SELECT_IMPL_MODE, ACL_OPTYPELIST_FOR_IMPLMODE,
+           ACL_OP_DEBUG_LEVEL, ACL_DEBUG_DIR, ACL_OP_COMPILER_CACHE_MODE, ACL_OP_COMPILER_CACHE_DIR,
+           ACL_OP_PERFORMANCE_MODE, ACL_OP_JIT_COMPILE, ACL_OP_DETERMINISTIC, ACL_CUSTOMIZE_DTYPES,
+           ACL_OP_PRECISION_MODE, ACL_ALLOW_HF32, ACL_PRECISION_MODE_V2, ACL_OP_DEBUG_OPTION);
+    ENUM(aclOpCompileFlag);
+    VALUES(ACL_OP_COMPILE_DEFAULT, ACL_OP_COMPILE_FUZZ);
+    TYPE(aclGraphDumpOption);
+}
+
+static void print_acl_mdl()
+{
+    VALUES(ACL_MAX_DIM_CNT, ACL_MAX_TENSOR_NAME_LEN, ACL_MAX_BATCH_NUM, ACL_MAX_HW_NUM);
+    LAYOUT(aclmdlIODims);
+    FIELD(aclmdlIODims, name);
+    FIELD(aclmdlIODims, dimCount);
+    FIELD(aclmdlIODims, dims);
+    LAYOUT(aclmdlBatch);
+    FIELD(aclmdlBatch, batchCount);
+    FIELD(aclmdlBatch, batch);
+    LAYOUT(aclmdlHW);
+    FIELD(aclmdlHW, hwCount);
+    FIELD(aclmdlHW, hw);
+    TYPE(aclmdlDataset);
+    TYPE(aclmdlDesc);
+}
+
+static void print_acl_rt_not_simulated()
+{
+    VALUES(ACL_PKG_VERSION_MAX_SIZE, ACL_PKG_VERSION_PARTS_MAX_SIZE, ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT,
+           ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, ACL_RT_NOTIFY_IMPORT_FLAG_DEFAULT,
+           ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS, ACL_MDLRI_DEBUG_JSON_PRINT_SUMMARY,
+           ACL_MDLRI_DEBUG_JSON_PRINT_VERBOSE, ACL_IPC_EVENT_HANDLE_SIZE, ACL_RT_MEM_LINK_IDX_0, ACL_RT_MEM_LINK_IDX_1,
+           ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS,
+           ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_ONE_PORT_PATH, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_MULTI_PORT_PATH,
+           ACL_RT_CMO_MAX_BARRIER_NUM, ACL_RT_DEVS_TOPOLOGY_HCCS, ACL_RT_DEVS_TOPOLOGY_PIX, ACL_RT_DEVS_TOPOLOGY_PIB,
+           ACL_RT_DEVS_TOPOLOGY_PHB, ACL_RT_DEVS_TOPOLOGY_SYS, ACL_RT_DEVS_TOPOLOGY_SIO, ACL_RT_DEVS_TOPOLOGY_HCCS_SW,
+           ACL_RT_MEM_TYPE_DEV, ACL_RT_MEM_TYPE_DVPP, ACL_RT_MEM_TYPE_RSVD);
+    ENUM(aclrtMemManagedAdviseType);
+    VALUES(ACL_MEM_ADVISE_SET_READ_MOSTLY, ACL_MEM_ADVISE_UNSET_READ_MOSTLY, ACL_MEM_ADVISE_SET_PREFERRED_LOCATION,
+           ACL_MEM_ADVISE_UNSET_PREFERRED_LOCATION, ACL_MEM_ADVISE_SET_ACCESSED_BY, ACL_MEM_ADVISE_UNSET_ACCESSED_BY);
+    ENUM(aclrtMemManagedLocationType);
+    VALUES(ACL_MEM_LOCATIONTYPE_INVALID, ACL_MEM_LOCATIONTYPE_DEVICE, ACL_MEM_LOCATIONTYPE_HOST,
+           ACL_MEM_LOCATIONTYPE_HOST_NUMA, ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT);
+    LAYOUT(aclrtMemManagedLocation);
+    FIELD(aclrtMemManagedLocation, type);
+    FIELD(aclrtMemManagedLocation, id);
+    LAYOUT(aclrtServerPid);
+    FIELD(aclrtServerPid, sdid);
+    FIELD(aclrtServerPid, pid);
+    FIELD(aclrtServerPid, num);
+    ENUM(aclrtIpcMemAttrType);
+    VALUES(ACL_RT_IPC_MEM_ATTR_ACCESS_LINK);
+    ENUM(aclrtMemManagedRangeAttribute);
+    VALUES(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+           ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE,
+           ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID, ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION,
+           ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID);
+    ENUM(aclrtReduceKind);
+    VALUES(ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX, ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN,
+           ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL);
+    ENUM(aclrtCondition);
+    VALUES(ACL_RT_EQUAL, ACL_RT_NOT_EQUAL, ACL_RT_GREATER, ACL_RT_GREATER_OR_EQUAL, ACL_RT_LESS, ACL_RT_LESS_OR_EQUAL);
+    ENUM(aclrtCompareDataType);
+    VALUES(ACL_RT_SWITCH_INT32, ACL_RT_SWITCH_INT64);
+    LAYOUT(aclrtBarrierCmoInfo);
+    FIELD(aclrtBarrierCmoInfo, cmoType);
+    FIELD(aclrtBarrierCmoInfo, barrierId);
+    LAYOUT(aclrtBarrierTaskInfo);
+    FIELD(aclrtBarrierTaskInfo, barrierNum);
+    FIELD(aclrtBarrierTaskInfo, cmoInfo);
+    LAYOUT(aclrtRandomParaInfo);
+    FIELD(aclrtRandomParaInfo, isAddr);
+    FIELD(aclrtRandomParaInfo, valueOrAddr);
+    FIELD(aclrtRandomParaInfo, size);
+    FIELD(aclrtRandomParaInfo, rsv);
+    LAYOUT(aclrtDropoutBitmaskInfo);
+    FIELD(aclrtDropoutBitmaskInfo, dropoutRation);
+    LAYOUT(aclrtUniformDisInfo);
+    FIELD(aclrtUniformDisInfo, min);
+    FIELD(aclrtUniformDisInfo, max);
+    LAYOUT(aclrtNormalDisInfo);
+    FIELD(aclrtNormalDisInfo, mean);
+    FIELD(aclrtNormalDisInfo, stddev);
+    ENUM(aclrtRandomNumFuncType);
+    VALUES(ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK, ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS,
+           ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS, ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS);
+    LAYOUT(aclrtRandomNumFuncParaInfo);
+    FIELD(aclrtRandomNumFuncParaInfo, funcType);
+    FIELD(aclrtRandomNumFuncParaInfo, paramInfo);
+    LAYOUT(aclrtRandomNumTaskInfo);
+    FIELD(aclrtRandomNumTaskInfo, dataType);
+    FIELD(aclrtRandomNumTaskInfo, randomNumFuncParaInfo);
+    FIELD(aclrtRandomNumTaskInfo, randomParaAddr);
+    FIELD(aclrtRandomNumTaskInfo, randomResultAddr);
+    FIELD(aclrtRandomNumTaskInfo, randomCounterAddr);
+    FIELD(aclrtRandomNumTaskInfo, randomSeed);
+    FIELD(aclrtRandomNumTaskInfo, randomNum);
+    FIELD(aclrtRandomNumTaskInfo, rsv);
+    ENUM(aclrtDeviceTaskAbortStage);
+    VALUES(ACL_RT_DEVICE_TASK_ABORT_PRE, ACL_RT_DEVICE_TASK_ABORT_POST);
+    ENUM(aclrtDeviceState);
+    VALUES(ACL_RT_DEVICE_STATE_SET_PRE, ACL_RT_DEVICE_STATE_SET_POST, ACL_RT_DEVICE_STATE_RESET_PRE,
+           ACL_RT_DEVICE_STATE_RESET_POST);
+    LAYOUT(aclrtUuid);
+    FIELD(aclrtUuid, bytes);
+    ENUM(aclrtFuncAttribute);
+    VALUES(ACL_FUNC_ATTR_KERNEL_TYPE, ACL_FUNC_ATTR_KERNEL_RATIO, ACL_FUNC_ATTR_KERNEL_SCHED_MODE);
+    ENUM(aclCANNPackageName);
+    VALUES(ACL_PKG_NAME_CANN, ACL_PKG_NAME_RUNTIME, ACL_PKG_NAME_COMPILER, ACL_PKG_NAME_HCCL, ACL_PKG_NAME_TOOLKIT,
+           ACL_PKG_NAME_OPP, ACL_PKG_NAME_OPP_KERNEL, ACL_PKG_NAME_DRIVER);
+    LAYOUT(aclCANNPackageVersion);
+    FIELD(aclCANNPackageVersion, version);
+    FIELD(aclCANNPackageVersion, majorVersion);
+    FIELD(aclCANNPackageVersion, minorVersion);
+    FIELD(aclCANNPackageVersion, releaseVersion);
+    FIELD(aclCANNPackageVersion, patchVersion);
+    FIELD(aclCANNPackageVersion, reserved);
+    ENUM(aclrtHacType);
+    VALUES(ACL_RT_HAC_TYPE_STARS, ACL_RT_HAC_TYPE_AICPU, ACL_RT_HAC_TYPE_AIC, ACL_RT_HAC_TYPE_AIV,
+           ACL_RT_HAC_TYPE_PCIEDMA, ACL_RT_HAC_TYPE_RDMA, ACL_RT_HAC_TYPE_SDMA, ACL_RT_HAC_TYPE_DVPP,
+           ACL_RT_HAC_TYPE_UDMA, ACL_RT_HAC_TYPE_CCU);
+    ENUM(aclrtHostMemMapCapability);
+    VALUES(ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED, ACL_RT_HOST_MEM_MAP_SUPPORTED);
+    ENUM(aclrtMemLinkType);
+    VALUES(ACL_RT_MEM_ACCESS_LINK_SIO, ACL_RT_MEM_ACCESS_LINK_HCCS, ACL_RT_MEM_ACCESS_UB_ONE_PORT_PATH,
+           ACL_RT_MEM_ACCESS_UB_MULTI_PORT_PATH);
+    LAYOUT(aclrtIpcEventHandle);
+    FIELD(aclrtIpcEventHandle, reserved);
+    ENUM(aclmdlRICondHandleFlag);
+    VALUES(ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT);
+    ENUM(aclmdlRICondTaskType);
+    VALUES(ACL_MODEL_RI_COND_TYPE_IF, ACL_MODEL_RI_COND_TYPE_WHILE, ACL_MODEL_RI_COND_TYPE_SWITCH);
+    LAYOUT(aclmdlRICondTaskParams);
+    FIELD(aclmdlRICondTaskParams, handle);
+    FIELD(aclmdlRICondTaskParams, type);
+    FIELD(aclmdlRICondTaskParams, size);
+    FIELD(aclmdlRICondTaskParams, modelRIArray);
+    ENUM(aclrtDeviceLimit);
+    VALUES(ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE, ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE,
+           ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE,
+           ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE);
+    ENUM(aclRegisterCallbackType);
+    VALUES(ACL_REG_TYPE_ACL_MODEL, ACL_REG_TYPE_ACL_OP_EXECUTOR, ACL_REG_TYPE_ACL_OP_CBLAS,
+           ACL_REG_TYPE_ACL_OP_COMPILER, ACL_REG_TYPE_ACL_TDT_CHANNEL, ACL_REG_TYPE_ACL_TDT_QUEUE,
+           ACL_REG_TYPE_ACL_DVPP, ACL_REG_TYPE_ACL_RETR, ACL_REG_TYPE_OTHER);
+    TYPE(aclmdlRICondHandle);
+    TYPE(aclrtDeviceStateCallback);
+    TYPE(aclrtDeviceTaskAbortCallback);
+    TYPE(aclInitCallbackFunc);
+    TYPE(aclFinalizeCallbackFunc);
+}
+
+static void print_acl_tdt()
+{
+    ENUM(acltdtTensorType);
+    VALUES(ACL_TENSOR_DATA_UNDEFINED, ACL_TENSOR_DATA_TENSOR, ACL_TENSOR_DATA_END_OF_SEQUENCE, ACL_TENSOR_DATA_ABNORMAL,
+           ACL_TENSOR_DATA_SLICE_TENSOR, ACL_TENSOR_DATA_END_TENSOR);
+    TYPE(acltdtDataItem);
+    TYPE(acltdtDataset);
+    TYPE(acltdtChannelHandle);
+}
+
+static void print_acl_tdt_queue()
+{
+    VALUES(ACL_TDT_QUEUE_PERMISSION_MANAGE, ACL_TDT_QUEUE_PERMISSION_DEQUEUE, ACL_TDT_QUEUE_PERMISSION_ENQUEUE,
+           ACL_TDT_QUEUE_ROUTE_UNBIND, ACL_TDT_QUEUE_ROUTE_BIND, ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL);
+    ENUM(acltdtQueueAttrType);
+    VALUES(ACL_TDT_QUEUE_NAME_PTR, ACL_TDT_QUEUE_DEPTH_UINT32);
+    ENUM(acltdtQueueRouteParamType);
+    VALUES(ACL_TDT_QUEUE_ROUTE_SRC_UINT32, ACL_TDT_QUEUE_ROUTE_DST_UINT32, ACL_TDT_QUEUE_ROUTE_STATUS_INT32);
+    ENUM(acltdtQueueRouteQueryMode);
+    VALUES(ACL_TDT_QUEUE_ROUTE_QUERY_SRC, ACL_TDT_QUEUE_ROUTE_QUERY_DST, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST,
+           ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL);
+    ENUM(acltdtQueueRouteQueryInfoParamType);
+    VALUES(ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM, ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32,
+           ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32);
+    TYPE(acltdtQueueAttr);
+    TYPE(acltdtQueueRouteList);
+    TYPE(acltdtQueueRouteQueryInfo);
+    TYPE(acltdtQueueRoute);
+}
+
+static void print_acl_prof()
+{
+    VALUES(ACL_PROF_ACL_API, ACL_PROF_TASK_TIME, ACL_PROF_AICORE_METRICS, ACL_PROF_AICPU, ACL_PROF_L2CACHE,
+           ACL_PROF_HCCL_TRACE, ACL_PROF_TRAINING_TRACE, ACL_PROF_MSPROFTX, ACL_PROF_RUNTIME_API, ACL_PROF_GE_API_L0,
+           ACL_PROF_TASK_TIME_L0, ACL_PROF_TASK_MEMORY, ACL_PROF_GE_API_L1, ACL_PROF_TASK_TIME_L2, ACL_PROF_OP_ATTR,
+           ACL_PROF_TASK_TIME_L3, ACL_PROF_API_STATS, ACL_PROF_AICORE_SHAPE, ACL_PROF_MAX_OP_NAME_LEN,
+           ACL_PROF_MAX_OP_TYPE_LEN);
+    ENUM(aclprofAicoreMetrics);
+    VALUES(ACL_AICORE_ARITHMETIC_UTILIZATION, ACL_AICORE_PIPE_UTILIZATION, ACL_AICORE_MEMORY_BANDWIDTH,
+           ACL_AICORE_L0B_AND_WIDTH, ACL_AICORE_RESOURCE_CONFLICT_RATIO, ACL_AICORE_MEMORY_UB, ACL_AICORE_L2_CACHE,
+           ACL_AICORE_PIPE_EXECUTE_UTILIZATION, ACL_AICORE_MEMORY_ACCESS, ACL_AICORE_NONE);
+    ENUM(aclprofConfigType);
+    VALUES(ACL_PROF_ARGS_MIN, ACL_PROF_STORAGE_LIMIT, ACL_PROF_SYS_HARDWARE_MEM_FREQ, ACL_PROF_LLC_MODE,
+           ACL_PROF_SYS_IO_FREQ, ACL_PROF_SYS_INTERCONNECTION_FREQ, ACL_PROF_DVPP_FREQ, ACL_PROF_HOST_SYS,
+           ACL_PROF_HOST_SYS_USAGE, ACL_PROF_HOST_SYS_USAGE_FREQ, ACL_PROF_LOW_POWER_FREQ, ACL_PROF_SYS_MEM_SERVICEFLOW,
+           ACL_PROF_SYS_CPU_FREQ, ACL_PROF_OPTYPE, ACL_PROF_NTS_METRICS, ACL_PROF_PATH, ACL_PROF_ARGS_MAX);
+    ENUM(aclprofStepTag);
+    VALUES(ACL_STEP_START, ACL_STEP_END);
+    TYPE(aclprofConfig);
+    TYPE(aclprofAicoreEvents);
+    TYPE(aclprofStepInfo);
+}
+
+static void print_acl_cblas()
+{
+    ENUM(aclTransType);
+    VALUES(ACL_TRANS_N, ACL_TRANS_T, ACL_TRANS_NZ, ACL_TRANS_NZ_T);
+    ENUM(aclComputeType);
+    VALUES(ACL_COMPUTE_HIGH_PRECISION, ACL_COMPUTE_LOW_PRECISION);
+}
+
+int main()
+{
+    print_acl_base_rt();
+    print_rt_error_codes();
+    print_ge_error_codes();
+    print_acl_base_mdl();
+    print_acl_rt_allocator();
+    print_acl_rt();
+    print_acl_rt_memory_soma();
+    print_acl_op();
+    print_acl_op_compiler();
+    print_acl_mdl();
+    print_acl_rt_not_simulated();
+    print_acl_tdt();
+    print_acl_tdt_queue();
+    print_acl_prof();
+    print_acl_cblas();
+    ACL_FUNCTION_LIST(FUNCTION)
+}

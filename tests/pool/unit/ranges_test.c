@@ -1,0 +1,126 @@
+/* ranges_test.c: the contract of weir/ranges.h, call by call. The contract suite runs random programs on the strategies
+ * that use it. */
+#include "rig/test.h"
+
+#include <weir/ranges.h>
+
+static const weir_tick all_done[] = {WEIR_TICK_MAX, WEIR_TICK_MAX, WEIR_TICK_MAX};
+
+/* Adds three lanes and two regions of 1 MiB, both free in lane 1: kind 0 at address 1 MiB and kind 1 at 4 MiB. */
+static void fill(weir_ranges *ranges)
+{
+    void *region;
+    *ranges = (weir_ranges){{0}};
+    for (weir_lane lane = 0; lane < 3; lane++) {
+        assert_int_equal(weir_ranges_lane_add(ranges, lane), WEIR_OK);
+    }
+    assert_int_equal(weir_ranges_region_add(ranges, 0, MIB, MIB, 1, 0, &region), WEIR_OK);
+    assert_int_equal(weir_ranges_region_add(ranges, 1, 4 * MIB, MIB, 1, 0, &region), WEIR_OK);
+}
+
+static void empty(weir_ranges *ranges)
+{
+    const char *why = "";
+    assert_int_equal(weir_ranges_check(ranges, &why), WEIR_OK);
+    weir_ranges_fini(ranges);
+}
+
+static weir_record *found(weir_ranges *ranges, unsigned kind, uint64_t size)
+{
+    return weir_ranges_find(ranges, kind, 1, WEIR_TICK_MAX, size, 1, 0);
+}
+
+static weir_range taken(weir_ranges *ranges, unsigned kind, uint64_t size, uint64_t align, weir_ranges_end end)
+{
+    weir_range range = {0};
+    weir_record *from = weir_ranges_find(ranges, kind, 1, WEIR_TICK_MAX, size, align, 0);
+    assert_int_equal(weir_ranges_take(ranges, from, size, align, end, &range), WEIR_OK);
+    return range;
+}
+
+TEST(test_a_request_takes_either_end)
+{
+    weir_ranges ranges;
+    fill(&ranges);
+    const weir_range low = taken(&ranges, 0, 700, 1, WEIR_RANGES_LOW);
+    assert_int_equal(low.address, MIB);
+    assert_int_equal(low.size, 1024);
+    assert_int_equal(taken(&ranges, 0, 700, 1, WEIR_RANGES_HIGH).address, 2 * MIB - 1024);
+    assert_int_equal(taken(&ranges, 0, 512, 4 * KIB, WEIR_RANGES_LOW).address, MIB + 4 * KIB);
+    assert_int_equal(taken(&ranges, 0, 512, 4 * KIB, WEIR_RANGES_HIGH).address, 2 * MIB - 4 * KIB);
+    empty(&ranges);
+}
+
+TEST(test_kinds_stay_apart_until_the_last_resort)
+{
+    weir_ranges ranges;
+    fill(&ranges);
+    assert_int_equal(taken(&ranges, 1, MIB, 1, WEIR_RANGES_LOW).address, 4 * MIB);
+    assert_null(found(&ranges, 1, 512));
+    assert_false(weir_ranges_gather(&ranges, 1, 1, 0, all_done, 3, 512, 1, false));
+    assert_true(weir_ranges_gather(&ranges, 1, 1, 0, all_done, 3, 512, 1, true));
+    assert_int_equal(found(&ranges, 1, 512)->address, MIB);
+    assert_null(found(&ranges, 1, 512)); /* a gather of the last resort holds for one call only */
+    empty(&ranges);
+}
+
+TEST(test_a_gathered_run_serves_the_next_request)
+{
+    weir_ranges ranges;
+    fill(&ranges);
+    const weir_range block = taken(&ranges, 0, 512 * KIB, 1, WEIR_RANGES_LOW);
+    weir_ranges_free(&ranges, block.token, 2, 7);
+    assert_null(found(&ranges, 0, MIB));
+    const weir_tick limits[] = {WEIR_TICK_MAX, WEIR_TICK_MAX, 6};
+    assert_false(weir_ranges_gather(&ranges, 0, 1, 3, limits, 3, MIB, 1, false));
+    assert_true(weir_ranges_gather(&ranges, 0, 1, 3, all_done, 3, MIB, 1, false));
+    const weir_record *whole = found(&ranges, 0, MIB);
+    assert_int_equal(whole->size, MIB);
+    assert_int_equal(whole->as.free.tick, 3); /* the lane's current tick covers tick 7 of the other lane */
+    empty(&ranges);
+}
+
+TEST(test_find_leaves_small_ranges_alone)
+{
+    weir_ranges ranges;
+    fill(&ranges);
+    const weir_range small = taken(&ranges, 0, 4 * KIB, 1, WEIR_RANGES_LOW);
+    (void)taken(&ranges, 0, 4 * KIB, 1, WEIR_RANGES_LOW);
+    weir_ranges_free(&ranges, small.token, 1, 0);
+    assert_int_equal(found(&ranges, 0, 512)->address, small.address);
+    assert_int_equal(weir_ranges_find(&ranges, 0, 1, WEIR_TICK_MAX, 512, 1, 64 * KIB)->address, MIB + 8 * KIB);
+    empty(&ranges);
+}
+
+TEST(test_next_visits_every_range_once)
+{
+    weir_ranges ranges;
+    fill(&ranges);
+    (void)taken(&ranges, 0, 4 * KIB, 1, WEIR_RANGES_LOW);
+    const uint64_t addresses[] = {MIB, MIB + 4 * KIB, 4 * MIB};
+    const weir_record *range = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        range = weir_ranges_next(&ranges, range);
+        assert_int_equal(range->address, addresses[i]);
+        assert_int_equal(weir_ranges_serves(range, 1, 0, 512, 1), i != 0); /* the first is taken */
+    }
+    assert_null(weir_ranges_next(&ranges, range));
+    weir_ranges none = {{0}};
+    assert_null(weir_ranges_next(&none, NULL));
+    empty(&ranges);
+}
+
+TEST(test_a_range_serves_its_lane_from_its_tick_on)
+{
+    weir_ranges ranges;
+    fill(&ranges);
+    const weir_range block = taken(&ranges, 1, MIB, 1, WEIR_RANGES_LOW);
+    weir_ranges_free(&ranges, block.token, 2, 5);
+    const weir_record *range = block.token;
+    assert_true(weir_ranges_serves(range, 2, 5, MIB, 4 * MIB));
+    assert_false(weir_ranges_serves(range, 2, 4, MIB, 1));
+    assert_false(weir_ranges_serves(range, 1, WEIR_TICK_MAX, MIB, 1));
+    assert_false(weir_ranges_serves(range, 2, 5, MIB + 1, 1));
+    assert_false(weir_ranges_serves(range, 2, 5, 512, 8 * MIB));
+    empty(&ranges);
+}

@@ -1,0 +1,102 @@
+/* strategy_config_test.c: the config structs of strategies between callers and libraries of different age, through
+ * every strategy that has one. config_test.c has the rule itself. */
+#include "rig/strategy.h"
+#include "refusal.h"
+
+#include <weir/bump.h>
+#include <weir/caching.h>
+#include <weir/pool.h>
+#include <weir/routing.h>
+#include <weir/sim.h>
+#include <weir/size_class.h>
+
+/* --- the strategies --- */
+
+TEST(every_strategy_reads_by_size)
+{
+    const struct {
+        const weir_strategy_ops *ops;
+        size_t size;
+    } strategies[] = {
+        {weir_caching_strategy(), sizeof(weir_caching_config)},
+        {weir_size_class_strategy(), sizeof(weir_size_class_config)},
+        {weir_routing_strategy(), sizeof(weir_routing_config)},
+        {weir_bump_strategy(), sizeof(weir_bump_config)},
+    };
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
+        const weir_strategy_ops *ops = strategies[i].ops;
+        const size_t longer = strategies[i].size + 24;
+        union {
+            size_t struct_size;
+            unsigned char bytes[256];
+        } config = {.struct_size = longer};
+        assert_true(longer <= sizeof(config));
+        assert_int_equal(try_config(ops, NULL), WEIR_OK);
+        assert_int_equal(try_config(ops, &config), WEIR_OK);
+        config.bytes[longer - 1] = 1;
+        assert_int_equal(try_config(ops, &config), WEIR_ERR_UNSUPPORTED);
+        config.struct_size = longer - 1; /* the byte is no longer part of the struct */
+        assert_int_equal(try_config(ops, &config), WEIR_OK);
+        config.struct_size = sizeof(size_t);
+        assert_int_equal(try_config(ops, &config), WEIR_OK);
+        config.struct_size = sizeof(size_t) - 1;
+        assert_int_equal(try_config(ops, &config), WEIR_ERR_INVALID);
+    }
+}
+
+/* --- sentences --- */
+
+TEST(refusals_reach_the_caller_of_the_pool)
+{
+    weir_strategy_ops coarse = *weir_caching_strategy();
+    coarse.granule_bytes = 4096;
+    weir_strategy_ops odd = *weir_caching_strategy();
+    odd.flags |= WEIR_STRATEGY_NO_FRONT_CACHE;
+    weir_strategy_ops partial = *weir_caching_strategy();
+    partial.gather = NULL;
+    const size_t none = 0;
+    union {
+        size_t struct_size;
+        unsigned char bytes[256];
+    } newer = {.struct_size = 256};
+    newer.bytes[255] = 1;
+    const struct {
+        const weir_strategy_ops *ops;
+        const void *config;
+        weir_status status;
+        const char *words;
+    } calls[] = {
+        {weir_caching_strategy(), &none, WEIR_ERR_INVALID, "weir_caching_config has no struct_size"},
+        {weir_caching_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_caching_config sets members beyond"},
+        {weir_size_class_strategy(), &none, WEIR_ERR_INVALID, "weir_size_class_config has no struct_size"},
+        {weir_size_class_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_size_class_config sets members beyond"},
+        {weir_bump_strategy(), &none, WEIR_ERR_INVALID, "weir_bump_config has no struct_size"},
+        {weir_bump_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_bump_config sets members beyond"},
+        {weir_routing_strategy(), &none, WEIR_ERR_INVALID, "weir_routing_config has no struct_size"},
+        {weir_routing_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_routing_config sets members beyond"},
+        {weir_routing_strategy(),
+         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_strategy = &coarse},
+         WEIR_ERR_INVALID, "weir_routing_config.small_strategy cannot be routed to: its granule_bytes"},
+        {weir_routing_strategy(),
+         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &odd}, WEIR_ERR_INVALID,
+         "weir_routing_config.large_strategy cannot be routed to: its flags"},
+        {weir_routing_strategy(),
+         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &partial},
+         WEIR_ERR_INVALID, "weir_routing_config.large_strategy cannot be routed to: its table"},
+        {weir_routing_strategy(),
+         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_config = &none}, WEIR_ERR_INVALID,
+         "weir_size_class_config has no struct_size"},
+    };
+    weir_sim *sim = NULL;
+    assert_int_equal(weir_sim_create(NULL, &sim), WEIR_OK);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        weir_pool *pool = NULL;
+        weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+        config.device = weir_sim_device(sim);
+        config.strategy = calls[i].ops;
+        config.strategy_config = calls[i].config;
+        refused(weir_pool_create(&config, &pool), calls[i].status, calls[i].words);
+        assert_null(pool);
+    }
+    assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
+}

@@ -1,0 +1,33 @@
+/* tests/project/mutants/mutant.c: reads the name of this process's bug from the environment. */
+#include "mutant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int weir__mutant = MUTANT_NONE;
+
+static const struct {
+    const char *name;
+    int number;
+} mutants[] = {{"none", MUTANT_NONE},
+#define MUTANT_NAME(name) {#name, MUTANT_##name},
+               MUTANT_LIST(MUTANT_NAME)
+#undef MUTANT_NAME
+};
+
+/* If no seeded bug has the name, the process ends. Its exit status differs from that of a passed test (a bug that was
+ * not found) and from that of a failed test (a bug that was found). */
+__attribute__((constructor)) static void choose(void)
+{
+    const char *wanted = getenv("WEIR_MUTANT");
+    size_t i = 0;
+    while (wanted != NULL && i < sizeof(mutants) / sizeof(mutants[0]) && strcmp(mutants[i].name, wanted) != 0) {
+        i++;
+    }
+    if (i == sizeof(mutants) / sizeof(mutants[0])) {
+        (void)fprintf(stderr, "no such mutant: %s\n", wanted);
+        _Exit(99);
+    }
+    weir__mutant = mutants[i].number;
+}
