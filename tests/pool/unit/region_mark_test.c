@@ -1,5 +1,5 @@
-/* tests/pool/unit/region_mark_test.c: the pool returns idle regions before it takes a new one only where it would otherwise
- * exceed its mark, the most bytes that it has reserved before (state/mark.h). */
+/* tests/pool/unit/region_mark_test.c: the pool returns idle regions before it takes a new one only where it would
+ * otherwise exceed its mark, the most bytes that it has reserved before (state/mark.h). */
 #include "rig/test.h"
 #include "fake_device.h"
 
