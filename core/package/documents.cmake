@@ -5,8 +5,8 @@
 function(weir_install_documents)
     file(GLOB pages RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS README.md CONTRIBUTING.md docs/*.md)
     foreach(room core allocators bindings benchmarks tests)
-        file(GLOB rest RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${room}/*.md ${room}/*/README.md ${room}/*/*/README.md
-            ${room}/*/*/*/README.md)
+        file(GLOB rest RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${room}/*.md ${room}/*/*.md ${room}/*/*/*.md
+            ${room}/*/*/*/*.md)
         list(APPEND pages ${rest})
     endforeach()
     file(GLOB programs RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS docs/examples/* tests/project/examples/*.c)

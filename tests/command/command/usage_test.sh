@@ -3,7 +3,7 @@
 # on standard error that names the input, exit status 2, and nothing on standard output.
 set -uo pipefail
 weir=$1 traces=$2 inputs=$3
-completion=$(cd "${BASH_SOURCE[0]%/*}/../../benchmarks/weir/command" && pwd)/completion.bash
+completion=$(cd "${BASH_SOURCE[0]%/*}/../../../benchmarks/weir/command" && pwd)/completion.bash
 source "${BASH_SOURCE[0]%/*}/rig.sh"
 
 small=$traces/llama_ctx_dyn.wtr.xz

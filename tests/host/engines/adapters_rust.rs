@@ -1,5 +1,5 @@
 // tests/host/engines/adapters_rust.rs: a program whose allocator is a weir heap.
-#[path = "../../bindings/host/engines/adapters/weir_heap.rs"]
+#[path = "../../../bindings/host/engines/adapters/weir_heap.rs"]
 mod weir_heap;
 
 use std::collections::HashMap;

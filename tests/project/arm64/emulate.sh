@@ -10,4 +10,4 @@ test_acl_device) unset WEIR_ASCENDCL_CAPACITY ;; # the test sets its own
 test_ascendcl_* | test_acl_*) ;;
 *heap* | *host*) addresses=(-R 8G) ;;
 esac
-exec qemu-aarch64-static "${addresses[@]}" -L "$(dirname "${BASH_SOURCE[0]}")/../../build/arm64-sysroot" "$@"
+exec qemu-aarch64-static "${addresses[@]}" -L "$(dirname "${BASH_SOURCE[0]}")/../../../build/arm64-sysroot" "$@"

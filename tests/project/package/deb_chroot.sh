@@ -6,7 +6,7 @@
 # Environment: SUITE (bookworm), MIRROR (http://deb.debian.org/debian), KEEP=1 keeps the root and names it.
 set -euo pipefail
 case ${1:-} in -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 suite=${SUITE:-bookworm}
 cannot() { echo "deb_chroot.sh: $*" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || cannot "needs root"
@@ -28,8 +28,8 @@ debootstrap --variant=minbase "$suite" "$root" "${MIRROR:-http://deb.debian.org/
     { tail -n 20 "$work/log" >&2; cannot "debootstrap failed"; }
 cp -L /etc/resolv.conf "$root/etc/" 2>/dev/null || true
 grep -ls '^Acquire::' /etc/apt/apt.conf.d/* | xargs -r cp -t "$root/etc/apt/apt.conf.d/" # the caller's way to the network
-mkdir -p "$root/weir/tests" "$root/weir/docs" "$root/debs"
-cp -r "$source_dir/tests/project/package" "$root/weir/tests/"
+mkdir -p "$root/weir/tests/project" "$root/weir/docs" "$root/debs"
+cp -r "$source_dir/tests/project/package" "$root/weir/tests/project/"
 cp -r "$source_dir/docs/examples" "$root/weir/docs/"
 cp "$source_dir/README.md" "$root/weir/"
 cp "$debs"/*.deb "$root/debs/"

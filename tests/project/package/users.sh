@@ -5,7 +5,7 @@
 # ROOT is empty, or the folder into which a package with PREFIX /usr was unpacked. From the environment: CC (cc), CXX (none:
 # no C++), CMAKE (cmake), GENERATOR (Ninja), CFLAGS, CXXFLAGS, EMULATOR (none: programs run on this machine).
 set -euo pipefail
-here=$1/package examples=$1/../docs/examples readme=$2 root=$3 prefix=$4 libdir=$5
+here=$1/project/package examples=$1/../docs/examples readme=$2 root=$3 prefix=$4 libdir=$5
 cc=${CC:-cc} cxx=${CXX:-} cmake=${CMAKE:-cmake} generator=${GENERATOR:-Ninja}
 installed=$root$prefix/$libdir
 scratch=$(mktemp -d)
