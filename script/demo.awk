@@ -50,6 +50,8 @@ function grouped(value,    text) {
     return text
 }
 
+function short(number) { return number < 1e6 ? grouped(number) : sprintf("%.1f M", number / 1e6) }
+
 function repeated(sign, times,    text) { while (times-- >= 1) text = text sign; return text }
 
 function bar(what, bytes, most,    length_) {
@@ -100,7 +102,7 @@ function first_case(    key, most, i) {
     print ""
 }
 
-function table(    i, r, key, line, ran_out) {
+function table(    i, r, key, line, suffix, ran_out) {
     print "All recordings: memory in use at the peak, memory that each allocator takes from the device for"
     print "it, both in MiB, and the calls to the device that take and give back memory:"
     print ""
@@ -111,11 +113,13 @@ function table(    i, r, key, line, ran_out) {
     print ""
     for (i = 1; i <= count; i++) {
         key = key_of[i]
-        line = label[key] ((file[key], device[key] == 0 ? 1 : 0) in devices ? ", device " device[key] : "")
-        if (length(line) > 30) line = substr(line, 1, 29) "~"
+        suffix = (file[key], device[key] == 0 ? 1 : 0) in devices ? ", device " device[key] : ""
+        line = label[key]
+        if (length(line suffix) > 30) line = substr(line, 1, 29 - length(suffix)) "~"
+        line = line suffix
         printf "  %-30s %6s", line, mib(live[key])
         for (r = 1; r <= rows; r++) {
-            printf " %s%6s %7s", r == 1 ? " " : "", mib(reserved[key, row[r]]), grouped(calls[key, row[r]])
+            printf " %s%6s %7s", r == 1 ? " " : "", mib(reserved[key, row[r]]), short(calls[key, row[r]])
             if (reserved[key, row[r]] < 0) ran_out = 1
         }
         print ""
@@ -124,15 +128,16 @@ function table(    i, r, key, line, ran_out) {
     print ""
 }
 
-function conclusions(    i, key, less, same, sum, paged) {
+function conclusions(    i, key, less, same, full, paged) {
     for (i = 1; i <= count; i++) {
         key = key_of[i]
-        if (reserved[key, "caching"] < 0) continue
-        if (reserved[key, "pytorch"] < 0 || reserved[key, "caching"] < reserved[key, "pytorch"]) less++
+        if (reserved[key, "caching"] < 0) full++
+        else if (reserved[key, "pytorch"] < 0 || reserved[key, "caching"] < reserved[key, "pytorch"]) less++
         else if (reserved[key, "caching"] == reserved[key, "pytorch"]) same++
     }
     say("In " (less + 0) " of " count (count == 1 ? " recording" : " recordings") " weir takes less memory than PyTorch's" \
-        " allocator would" (same > 0 ? ", in " same " as much" : "") (less + same < count ? ", in " count - less - same " more" : "") ".")
+        " allocator would" (same > 0 ? ", in " same " as much" : "") (less + same + full < count ? ", in " count - less - same - full " more" : "") \
+        (full > 0 ? "; in " full " weir runs out of memory" : "") ".")
     if (above_live("caching") != "" && above_live("pytorch") != "") {
         paged = above_live("caching+vm")
         say((count > 1 ? "On average " : "") "it takes " above_live("caching") " more than the program uses" \
