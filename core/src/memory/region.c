@@ -10,7 +10,8 @@
  */
 #include "memory/memory.h"
 #include "shared/cancel.h"
-#include "state/front_cache.h"
+#include "shared/clock.h"
+#include "shared/round_up.h"
 
 #include <stdlib.h>
 

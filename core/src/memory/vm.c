@@ -24,6 +24,8 @@
  * Cost: a walk around the strategy's holes; if memory moves, one or two more of these, and of its free ranges of a
  * granule and more, the smallest first, until enough are idle; and two device calls per handle. One thread at a time.
  */
+#include "shared/clock.h"
+#include "shared/round_up.h"
 #include "vm_internal.h"
 
 #include <inttypes.h>

@@ -4,6 +4,7 @@
  * Cost: linear in the granules of the move; the strategy's free is called once for each claimed granule, when the
  * move is settled.
  */
+#include "shared/round_up.h"
 #include "vm_internal.h"
 
 /* Each time another 1/churn_share of the reserved memory has moved, the size limit of a new handle is halved. */

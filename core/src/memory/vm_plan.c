@@ -7,6 +7,7 @@
  * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_window.h: the frugal window
  * has no more granules of its own than that; all other granules may be moved into it; the rest is created.)
  */
+#include "shared/round_up.h"
 #include "vm_internal.h"
 
 /* A pool below this size is small: spare memory costs more there than device calls do. */

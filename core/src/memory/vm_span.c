@@ -3,6 +3,7 @@
  * A reservation that can neither be added to the strategy nor released is kept, and tried again by the next growth or
  * trim.
  */
+#include "shared/round_up.h"
 #include "vm_internal.h"
 
 #include <stdlib.h>

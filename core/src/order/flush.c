@@ -3,7 +3,7 @@
  *
  * Cost: linear in the blocks moved; a flush of all streams visits every stream.
  */
-#include "take.h"
+#include "order/take.h"
 
 /* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in the front cache. All such blocks together
  * are less than a thousandth of the pool. Coalesced they would serve few requests; in the cache they serve many. */

@@ -11,8 +11,7 @@
 #ifndef WEIR_CORE_ORDER_H
 #define WEIR_CORE_ORDER_H
 
-#include "state/memory_ops.h"
-#include "state/pool_internal.h"
+#include "state/state.h"
 
 struct request {
     weir_pool *pool;
@@ -40,11 +39,6 @@ static inline void weir__oom_explain(const struct request *request)
 {
     request->pool->explain(request);
 }
-
-/* --- ladder.c --- */
-
-/* Serves a request after the front cache and the stream's own free memory have missed. No lock held. */
-weir_status weir__order_alloc(struct request *request);
 
 /* --- reuse.c --- */
 
@@ -90,6 +84,36 @@ void weir__order_freed_locked(weir_stream *stream, weir_tick tick);
 /* Frees pending blocks (freed while several streams used them) to the strategy, if one stream, possibly `taker`, is
  * ordered after all uses. `taker` may be NULL. Returns true if a block moved. Pool lock held. */
 bool weir__order_settle_locked(weir_pool *pool, weir_stream *taker);
+
+/* --- remote_frees.c --- */
+
+/* Frees a live block that no other stream uses, without the stream's lock. For a thread that does not feed the stream.
+ * Returns false if the block is not live or must be freed under the stream's lock. */
+bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream);
+/* Takes a block of `key` granules, or up to 1/16 more, out of the remote free list. Returns NULL if there is none.
+ * Moves other blocks that it finds to the front cache or the strategy. Stream lock held, pool lock not held. */
+weir_block *weir__remote_frees_take(weir_pool *pool, weir_stream *stream, uint64_t key);
+/* Empties the remote free list into the front cache and the strategy. Returns true if there was a block. Stream lock
+ * held, pool lock not held. */
+bool weir__remote_frees_clear(weir_pool *pool, weir_stream *stream);
+
+static inline bool remote_frees_are_empty(const weir_stream *stream)
+{
+    /* Tests both pointers at once: usually both are NULL. */
+    return ((uintptr_t)atomic_load_explicit(&stream->remote_frees, memory_order_relaxed) |
+            (uintptr_t)atomic_load_explicit(&stream->returned, memory_order_relaxed)) == 0;
+}
+
+/* Counts the block in front.last as freed, and moves it to the rest of the front cache or to the strategy. Stream lock
+ * held. */
+void weir__front_unload(weir_pool *pool, weir_stream *stream);
+static inline void front_unload(weir_stream *stream)
+{
+    WEIR_ASSERT(stream_is_locked(stream));
+    if (stream->front.last_key != FRONT_EMPTY) {
+        weir__front_unload(stream->owner, stream);
+    }
+}
 
 /* --- flush.c --- */
 

@@ -17,8 +17,6 @@
  * one thread can sort.
  */
 #include "order/order.h"
-#include "state/front_cache.h"
-#include "state/pool_internal.h"
 
 static const uint64_t most_bytes = UINT64_C(32) << 20;
 

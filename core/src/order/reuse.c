@@ -10,11 +10,9 @@
  * Cost: a take is the strategy's search, in the open lane and in the lanes that may hold memory for the stream;
  * computing limits copies 8 bytes per stream; gather is linear in ranges. No device call is made here.
  */
-#include "order.h"
+#include "order/take.h"
 
 #include <string.h>
-
-#include "take.h"
 
 /* --- taking --- */
 

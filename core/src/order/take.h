@@ -5,7 +5,7 @@
 #define WEIR_CORE_ORDER_TAKE_H
 
 #include "order/order.h"
-#include "state/front_cache.h"
+#include "shared/round_up.h"
 
 typedef enum take_result {
     TAKE_SERVED,

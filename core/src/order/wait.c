@@ -11,7 +11,6 @@
  * lock.
  */
 #include "order/order.h"
-#include "state/front_cache.h"
 
 #include <stdlib.h>
 

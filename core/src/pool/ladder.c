@@ -11,9 +11,9 @@
  *
  * Cost: a search for each rung; each action states its own cost. served[] counts which rung served.
  */
-#include "memory/memory.h"
-#include "order/order.h"
+#include "pool/pool.h"
 #include "shared/cancel.h"
+#include "shared/round_up.h"
 
 enum { most_attempts = 4 };
 
@@ -294,7 +294,7 @@ static bool try_again(struct attempt *attempt)
     return can_go_on && request->pool->config.oom_callback != NULL && call_back(request);
 }
 
-weir_status weir__order_alloc(struct request *request)
+weir_status weir__ladder_alloc(struct request *request)
 {
     WEIR_ASSERT(outside_pool_lock(request->pool) && outside_stream_lock(request->stream));
     WEIR_ASSERT(request->stream->owner == request->pool);

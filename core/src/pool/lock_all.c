@@ -1,5 +1,5 @@
 /* core/src/pool/lock_all.c: takes every lock of a pool, for one consistent view: walk, check, tags, observers. */
-#include "state/pool_internal.h"
+#include "pool/pool.h"
 
 void weir__pool_lock_all(weir_pool *pool)
 {

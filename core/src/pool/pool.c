@@ -8,13 +8,10 @@
  * Guarantee: a block in a front cache is handed out on that stream only, and only for a request that fits its capacity.
  * A cache is bounded in bytes, count and block size. All but tiny blocks leave it before the pool grows.
  */
-#include "memory/memory.h"
-#include "order/order.h"
+#include "pool/pool.h"
 #include "order/take.h"
 #include "shared/alloc_at.h"
 #include "shared/hold.h"
-#include "state/front_cache.h"
-#include "state/pool_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -146,7 +143,7 @@ static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t siz
 {
     struct request request = {.pool = stream->owner, .stream = stream, .size = size, .align = align, .tag = tag};
     stream_unlock(stream);
-    const weir_status status = weir__order_alloc(&request);
+    const weir_status status = weir__ladder_alloc(&request);
     if (status == WEIR_OK) {
         stream_lock(stream);
         front_unload(stream);

@@ -6,9 +6,7 @@
  *
  * Cost: a hint is linear in the number of streams. Nothing here is on the path of alloc and free.
  */
-#include "order/order.h"
-#include "state/front_cache.h"
-#include "state/pool_internal.h"
+#include "pool/pool.h"
 
 #include <stdlib.h>
 #include <string.h>

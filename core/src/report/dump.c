@@ -5,9 +5,8 @@
  *
  * Cost: linear in the streams and ranges.
  */
-#include "memory/memory.h"
+#include "report/report.h"
 #include "shared/cancel.h"
-#include "state/front_cache.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -25,9 +25,7 @@
  * and once for each region that equal requests would take. The pool's lock is held for the copy and for a few questions
  * at a time.
  */
-#include "memory/memory.h"
-#include "order/order.h"
-#include "state/front_cache.h"
+#include "report/report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

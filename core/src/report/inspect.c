@@ -3,9 +3,8 @@
  * Guarantee: walk and check hold every lock and so see one consistent state. Statistics take the locks one after the
  * other, so reading them never delays the fast path by more than one short lock hold.
  */
-#include "memory/memory.h"
+#include "report/report.h"
 #include "shared/cancel.h"
-#include "state/front_cache.h"
 
 /* --- walk --- */
 

@@ -18,8 +18,8 @@
  * Cost: linear in the ranges; linear in ranges times streams if a wait failed. Without host memory for the copy the
  * record has no regions and no advice about blocks.
  */
-#include "memory/memory.h"
-#include "order/order.h"
+#include "report/report.h"
+#include "shared/round_up.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * The strategy's walk is copied under the pool's lock. Freed blocks, which the strategy counts as taken, are marked in
  * the copy. Cost: linear in the ranges, and a sort. Each range takes 40 bytes of host memory while the snapshot lives.
  */
-#include "order/order.h"
-#include "state/front_cache.h"
+#include "report/report.h"
+#include "shared/round_up.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,7 @@
  * Cost: some 40 instructions per tagged call; for an alloc without a tag, a test of the stream's tag; 8 KiB per stream
  * of a pool with tags.
  */
-#include "state/pool_internal.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,8 @@
  */
 #include <weir/arena.h>
 
-#include "state/pool_internal.h"
+#include "services/services.h"
+#include "shared/round_up.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,9 +3,7 @@
  * Guarantee: a pool that cannot be created leaves nothing behind. Destroying a pool waits for the streams that may
  * still use its memory, tries each failing device call twice, and frees every handle even if the device refuses.
  */
-#include "memory/memory.h"
-#include "order/order.h"
-#include "state/pool_internal.h"
+#include "services/services.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

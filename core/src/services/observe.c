@@ -5,8 +5,7 @@
  * for memory that it lists the return is still to be reported, and nothing is reported twice. state/observers.c does
  * the reporting.
  */
-#include "memory/memory.h"
-#include "state/pool_internal.h"
+#include "services/services.h"
 
 #include <sched.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * lives as long as the pool. Cost: constant per call. Once a block has been looked up by address, one entry of 24 bytes
  * per block, and as many hash chains as blocks.
  */
-#include "state/pool_internal.h"
+#include "state/blocks.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,8 @@
  * never too early. A stream is in a set for as long as it has a reason to be in the set. It may stay longer, which
  * costs one unneeded check.
  */
-#include "state/pool_internal.h"
+#include "state/clock.h"
+#include "state/front_cache.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * Idea: each stream has its own counters, under the stream's lock. The functions here add them up, locking one stream
  * after the other. A block in a remote free list counts as live.
  */
+#include "state/counters.h"
 #include "state/front_cache.h"
 
 #include <stdlib.h>

@@ -15,7 +15,8 @@
 #ifndef WEIR_CORE_FRONT_CACHE_H
 #define WEIR_CORE_FRONT_CACHE_H
 
-#include "state/pool_internal.h"
+#include "state/blocks.h"
+#include "state/clock.h"
 
 /* Returns the size in granules, rounded up, minus one. For size 0, returns a number that equals no block's key. */
 static inline uint64_t front_granules(const weir_pool *pool, uint64_t size)
@@ -193,6 +194,13 @@ static inline bool front_push_large(const weir_pool *pool, struct front_cache *f
 }
 
 /* --- all --- */
+
+/* Returns the size of the largest request for a front cache now: 0 while the pool has an observer. Pool lock held. */
+static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    return is_watched(pool) ? 0 : pool->front.largest;
+}
 
 static inline void front_set_last(struct front_cache *front, uint64_t key)
 {

@@ -2,8 +2,8 @@
  * its source by this table, so that the folders below memory/ can ask for its properties. memory/memory.h names the
  * sources.
  */
-#ifndef WEIR_CORE_MEMORY_OPS_H
-#define WEIR_CORE_MEMORY_OPS_H
+#ifndef WEIR_CORE_STATE_MEMORY_OPS_H
+#define WEIR_CORE_STATE_MEMORY_OPS_H
 
 #include <weir/pool.h>
 

@@ -12,8 +12,8 @@
  * list, so it either has not seen the observer or is waited for. Threads that begin to report meanwhile do not delay
  * the end.
  */
+#include "state/observers.h"
 #include "shared/cancel.h"
-#include "state/pool_internal.h"
 
 #include <stdlib.h>
 

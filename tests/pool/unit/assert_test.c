@@ -4,7 +4,7 @@ enum { A, streams };
 
 #include "rig/pool.h"
 
-#include "state/pool_internal.h"
+#include "state/state.h"
 
 #include <signal.h>
 #include <sys/wait.h>

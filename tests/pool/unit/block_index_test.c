@@ -8,7 +8,7 @@
  */
 #include "rig/test.h"
 #include "fake_device.h"
-#include "state/pool_internal.h"
+#include "state/state.h"
 
 #include <weir/caching.h>
 #include <weir/pool.h>

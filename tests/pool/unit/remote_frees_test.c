@@ -11,7 +11,7 @@ enum { A, B, streams, many = 4096 };
 
 #include "rig/pool.h"
 #include "fake_device.h"
-#include "state/pool_internal.h"
+#include "order/order.h"
 
 #include <sched.h>
 #include <weir/trace.h>

@@ -5,7 +5,7 @@
  */
 #include "rig/sim.h"
 
-#include "state/pool_internal.h"
+#include "state/state.h"
 
 #include <weir/adaptor.h>
 #include <weir/caching.h>

@@ -1,0 +1,37 @@
+/* core/src/state/observers.h: calls a pool's observers. */
+#ifndef WEIR_CORE_STATE_OBSERVERS_H
+#define WEIR_CORE_STATE_OBSERVERS_H
+
+#include "state/blocks.h"
+
+struct pool_observer {
+    weir_observer_ops ops;
+    void *ctx;
+    _Atomic(struct pool_observer *) next;
+};
+
+/* Report the pool's present state to an observer that is being attached: the first function a range of memory, the
+ * second one a block, if the block is live. All locks held. */
+void weir__observer_tell_memory(const struct pool_observer *observer, bool given, uint64_t address, uint64_t size);
+void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block);
+
+/* Reports an alloc to observers, before the caller gets the block. Stream lock held on entry, released on return. */
+void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align);
+/* Reports the free of a live block, just before the block is freed on `stream`, or as idle if `stream` is NULL. A
+ * stream's lock held. */
+void weir__watch_free(const weir_block *block, const weir_stream *stream);
+/* Report memory to the observers that the device has given, or that it is about to get back. Called by the thread that
+ * grows. No lock held. */
+void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size);
+void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
+/* Report to the observers a use of a live block; a caller's hint about an event, or about a stream if `event` is NULL;
+ * and a trim. No lock held. */
+void weir__watch_use(const weir_block *block, const weir_stream *stream);
+void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);
+void weir__watch_trim(weir_pool *pool);
+/* Called when the pool is destroyed, before its memory goes back. weir__watch_end_blocks reports every live block as
+ * freed; weir__watch_end reports the pool's end and frees the observers. */
+void weir__watch_end_blocks(weir_pool *pool);
+void weir__watch_end(weir_pool *pool);
+
+#endif
