@@ -15,6 +15,7 @@
  *
  * Counters that show it: soft_limit_growths and pressure_calls of weir_pool_stats.
  */
+#include "base/tuning.h"
 #include "memory/memory.h"
 #include "shared/cancel.h"
 
@@ -52,7 +53,7 @@ void weir__budget_note_locked(weir_pool *pool, bool grown)
     if (pool->held.over_limit != 0) {
         pool->held.over_limit = pool->held.bytes > hard ? pool->held.bytes : 0;
     }
-    if (pool->held.bytes <= soft - soft / 16) {
+    if (pool->held.bytes <= soft - soft / soft_limit_slack) {
         pool->held.pressure_spent = false;
     }
 }

@@ -8,24 +8,13 @@
  * Cost: a device call, made without any lock; and a step per region to find idle regions, unless the strategy lists
  * them.
  */
+#include "base/tuning.h"
 #include "memory/memory.h"
 #include "shared/cancel.h"
 #include "shared/clock.h"
 #include "shared/round_up.h"
 
 #include <stdlib.h>
-
-/* Shares of the reserved bytes that bound the streams' front caches (caches of freed blocks). */
-enum {
-    front_cache_share = 32,
-    front_share_near_limit = 256,
-    front_small_share = 8192,
-    front_slot_share = 2048,
-    front_slot_granules = 1024,
-};
-
-/* Requests above large_bytes are large: strategies keep them apart from small ones. */
-enum { large_bytes = 1 << 20, many_regions = 12 };
 
 /* The sizes to ask the device for, in order: the size that the strategy prefers, and the least that serves the
  * request. */
@@ -120,7 +109,7 @@ static weir_status ask_device(struct request *request, const struct wish *wish, 
 static bool near_limit(const weir_pool *pool)
 {
     const uint64_t most = weir__budget_most_locked(pool, true);
-    return most != 0 && pool->held.bytes > most - most / 4;
+    return most != 0 && pool->held.bytes > most - most / near_limit_share;
 }
 
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)

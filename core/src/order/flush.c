@@ -5,12 +5,7 @@
  */
 #include "order/take.h"
 
-/* Before the pool grows, blocks below 1/2^19 of the reserved bytes stay in the front cache. All such blocks together
- * are less than a thousandth of the pool. Coalesced they would serve few requests; in the cache they serve many. */
-enum { kept_small_shift = 19 };
-
-/* Virtual memory: before a large request is placed, blocks below 1/2^13 of the reserved bytes stay in their cache. */
-enum { kept_beside_shift = 13 };
+#include "base/tuning.h"
 
 static weir_stream *stream_at(weir_pool *pool, size_t lane)
 {

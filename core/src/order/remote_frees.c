@@ -16,9 +16,8 @@
  * takes no more than the blocks left over from the last call and one stack, because other threads may free faster than
  * one thread can sort.
  */
+#include "base/tuning.h"
 #include "order/order.h"
-
-static const uint64_t most_bytes = UINT64_C(32) << 20;
 
 bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
@@ -42,7 +41,7 @@ bool weir__remote_frees_put(weir_pool *pool, weir_block *block, weir_stream *str
      * bytes may be missed. */
     const uint64_t queued_bytes =
         atomic_fetch_add_explicit(&stream->remote_frees_bytes, capacity, memory_order_relaxed) + capacity;
-    if (UNLIKELY(queued_bytes > most_bytes)) {
+    if (UNLIKELY(queued_bytes > remote_frees_most_bytes)) {
         stream_visit(stream);
         (void)weir__remote_frees_clear(pool, stream);
         stream_unlock(stream);

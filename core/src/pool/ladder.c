@@ -11,11 +11,10 @@
  *
  * Cost: a search for each rung; each action states its own cost. served[] counts which rung served.
  */
+#include "base/tuning.h"
 #include "pool/pool.h"
 #include "shared/cancel.h"
 #include "shared/round_up.h"
-
-enum { most_attempts = 4 };
 
 typedef enum reason {
     FIRST,

@@ -25,6 +25,7 @@
  * and once for each region that equal requests would take. The pool's lock is held for the copy and for a few questions
  * at a time.
  */
+#include "base/tuning.h"
 #include "report/report.h"
 
 #include <inttypes.h>
@@ -32,9 +33,6 @@
 #include <string.h>
 
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
-
-/* The most calls of the strategy while the pool's lock is held once. */
-enum { asked_at_once = 64 };
 
 /* --- all or none --- */
 

@@ -19,14 +19,13 @@
  */
 #include <weir/arena.h>
 
+#include "base/tuning.h"
 #include "services/services.h"
 #include "shared/round_up.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define DEFAULT_CHUNK (UINT64_C(2) << 20)
-#define DEFAULT_KEEP 4u
 #define SIZE_LIMIT (UINT64_C(1) << (WEIR_SIZE_BUCKETS - 1))
 
 /* A chunk, or a block for one request. Invariant: top <= size. */
@@ -282,8 +281,8 @@ weir_status weir_arena_create(weir_pool *pool, weir_stream *stream, const weir_a
     arena->stream = stream;
     arena->stream_serial = stream->serial;
     arena->granule = pool->granule_mask + 1;
-    arena->chunk_bytes = own.chunk_bytes != 0 ? own.chunk_bytes : DEFAULT_CHUNK;
-    arena->keep_chunks = own.keep_chunks != 0 ? own.keep_chunks : DEFAULT_KEEP;
+    arena->chunk_bytes = own.chunk_bytes != 0 ? own.chunk_bytes : arena_chunk_bytes;
+    arena->keep_chunks = own.keep_chunks != 0 ? own.keep_chunks : arena_keep_chunks;
     arena->keep_chunks = (own.flags & WEIR_ARENA_KEEP_NONE) != 0 ? 0 : arena->keep_chunks;
     arena->usage = (weir_arena_stats)WEIR_ARENA_STATS_INIT;
     pool_lock(pool);

@@ -3,6 +3,7 @@
  * Guarantee: a pool that cannot be created leaves nothing behind. Destroying a pool waits for the streams that may
  * still use its memory, tries each failing device call twice, and frees every handle even if the device refuses.
  */
+#include "base/tuning.h"
 #include "services/services.h"
 
 #include <inttypes.h>
@@ -111,8 +112,8 @@ static uint64_t largest_in_front(const weir_pool *pool)
     WEIR_ASSERT(pool->granule_mask + 1 == UINT64_C(1) << pool->granule_shift);
     const uint64_t granule = weir__device_info(pool->device)->page_bytes;
     const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
-    const bool small = (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 && granule / 8 < most;
-    return small ? granule / 8 : most;
+    const bool small = (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 && granule / front_page_share < most;
+    return small ? granule / front_page_share : most;
 }
 
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)

@@ -14,6 +14,8 @@
 #endif
 
 #include "record_internal.h"
+
+#include "base/tuning.h"
 #include "shared/assert.h"
 #include "shared/cancel.h"
 
@@ -26,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { drain_interval_ms = 20, most_numbered_files = 9999 };
+enum { most_numbered_files = 9999 };
 
 struct weir__record_file {
     int fd;
@@ -129,7 +131,7 @@ static struct timespec soon(void)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_nsec += drain_interval_ms * 1000000L;
+    at.tv_nsec += record_drain_ms * 1000000L;
     at.tv_sec += at.tv_nsec / 1000000000L;
     at.tv_nsec %= 1000000000L;
     return at;

@@ -5,6 +5,7 @@
 
 #include "record_ring.h"
 
+#include "base/tuning.h"
 #include "shared/assert.h"
 #include "shared/clock.h"
 #include "shared/round_up.h"
@@ -12,8 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DEFAULT_RING_EVENTS 65536u
 
 /* --- rings and threads --- */
 
@@ -269,7 +268,7 @@ void weir__rings_init(weir__rings *rings, uint32_t ring_events)
     memset(rings, 0, sizeof(*rings));
     rings->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
     rings->forks = atomic_load_explicit(&forks, memory_order_relaxed);
-    rings->capacity = power_of_two_at_least(ring_events != 0 ? ring_events : DEFAULT_RING_EVENTS);
+    rings->capacity = power_of_two_at_least(ring_events != 0 ? ring_events : usual_ring_events);
     rings->start_ns = wall_ns();
 }
 

@@ -6,6 +6,7 @@
  * lives as long as the pool. Cost: constant per call. Once a block has been looked up by address, one entry of 24 bytes
  * per block, and as many hash chains as blocks.
  */
+#include "base/tuning.h"
 #include "state/blocks.h"
 
 #include <stdlib.h>
@@ -14,7 +15,6 @@ enum {
     first_chains = 256,
     first_chunk_entries = 64,
     largest_chunk_entries = 8192,
-    tries_before_lock = 64, /* lock-free tries of a lookup before it takes the pool's lock */
 };
 
 /* --- the index by address --- */

@@ -1,15 +1,8 @@
 /* core/src/state/mark.c: the arithmetic of the high-water mark; see mark.h. */
 #include "mark.h"
 
+#include "base/tuning.h"
 #include "shared/assert.h"
-
-/* How many device calls a lower high-water mark is worth: a rise by as much as all live bytes costs as much as
- * calls_for_all calls, or as calls_per_region calls for each region of the pool if that is more. So giving back regions
- * pays in a pool of many small regions too. */
-enum { calls_for_all = 20000, calls_per_region = 8, live_slack = 128 };
-
-/* The most device calls (regions taken or returned) that may be made to keep large idle regions unsplit. */
-enum { most_whole_calls = 4, most_whole_calls_near_limit = 1000 };
 
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
 {

@@ -19,10 +19,10 @@
 #ifndef WEIR_CORE_MARK_H
 #define WEIR_CORE_MARK_H
 
+#include "base/tuning.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-
-#define WEIR__WHOLE_RATIO 4u
 
 /* Maxima and counts of a pool since its last trim: */
 struct high_mark {
@@ -46,7 +46,7 @@ bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, u
  * four times as large. */
 static inline bool weir__mark_keeps_whole(uint64_t idle_bytes, uint64_t size)
 {
-    return idle_bytes / WEIR__WHOLE_RATIO >= size;
+    return idle_bytes / whole_ratio >= size;
 }
 /* True if more device calls may be made to keep large idle regions unsplit. `near_limit`: the pool is so near its limit
  * that memory matters more than device calls. */

@@ -16,14 +16,9 @@
 
 #if !defined(WEIR_LOCK_MODEL)
 
-_Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
+#include "base/tuning.h"
 
-enum {
-    spins_before_yield = 64,
-    little_progress = 256, /* an owner does not pay if it does fewer operations between two entries of other threads */
-    intrusions_tolerated = 8,
-    alone_for_a_while = 1024, /* a thread that takes the lock this many times in a row becomes its owner */
-};
+_Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 
 #endif
 

@@ -1,0 +1,118 @@
+/* core/src/base/tuning.h: the numbers of core that are judgments: another value would be correct too.
+ *
+ * Each number stands with its unit, its evidence and its bound. The bound is the range in which the number may change,
+ * or what the number limits. Evidence: "Regions" and "A miss" are sections of core/TRIALS.md and core/README.md, which
+ * also describe the workloads; "recordings" are the 32 traces there. A number "not tried" has no measurement of other
+ * values. All were judged on the same recordings, so programs of another kind may want other values.
+ *
+ * Not here: numbers that follow from a layout (FRONT_DEPTH fills a cache line), first sizes of tables that grow, and
+ * the numbers of virtual memory, which stand in memory/vm*.c.
+ */
+#ifndef WEIR_CORE_TUNING_H
+#define WEIR_CORE_TUNING_H
+
+/* --- the high-water mark: state/mark.c --- */
+
+enum {
+    /* Device calls that a rise of the mark by all live bytes is worth. Evidence: Regions; with the mark, recordings
+     * fell from 1.2005 to 1.1376 of live at 0.80 of the device calls. Bound: the guarantee in state/mark.h, which
+     * unit.region_mark counts. */
+    calls_for_all = 20000,
+    /* The same for each region of the pool, if that is more: so that regions go back in pools of many small regions
+     * too. Not tried. Bound: as calls_for_all. */
+    calls_per_region = 8,
+    /* Share of the live bytes, 1/n, that the mark may exceed them by at no charge. Not tried. Bound: it adds at most
+     * 1/n to reserved over live; 1 and above. */
+    live_slack = 128,
+    /* Device calls in a pool's life to keep large idle regions unsplit. Evidence: Regions; 8 lower one recording from
+     * 1.21 to 1.11 and raise another from 1.08 to 1.14. Bound: 0 switches the rule off. */
+    most_whole_calls = 4,
+    /* The same where memory is short, above half of the limit. Evidence: Regions; the least limits of three recordings
+     * fall from 1.51, 1.10 and 1.13 of live to 1.10, 1.01 and 1.11. 1,000 everywhere triple the device calls. */
+    most_whole_calls_near_limit = 1000,
+    /* An idle region of at least n times the request is kept whole. Not tried. Bound: above 1. */
+    whole_ratio = 4,
+};
+
+/* --- regions and the bounds of front caches: memory/region.c --- */
+
+enum {
+    /* Bytes. Larger requests are large: strategies keep them apart from small ones. Not tried. Bound: it equals the
+     * default of the strategies caching and routing. */
+    large_bytes = 1 << 20,
+    /* If this many regions of large requests go back together, one region replaces them. Evidence: Regions; one region
+     * in the place of two needs 1.39 in `infer` where separate ones need 1.29. Bound: 2 and above. */
+    many_regions = 12,
+    /* Share of the reserved bytes, 1/n, that a front cache may hold. Evidence: Regions, and "front cache" in
+     * core/README.md: cached blocks do not merge. */
+    front_cache_share = 32,
+    /* The same near the limit. Evidence: core/README.md; of 248 replays 8 in the place of 14 run out before the
+     * pytorch model. */
+    front_share_near_limit = 256,
+    /* A pool is near its limit when less than this share of the limit, 1/n, is left. Evidence: the same replays. */
+    near_limit_share = 4,
+    /* Share of the reserved granules, 1/n, up to which a block is small and lies in a slot. Not tried. Bound: the
+     * largest size class, FRONT_GRANULES, and the least, FRONT_SMALL_LEAST. */
+    front_small_share = 8192,
+    /* Share of the reserved granules, 1/n, that one slot may hold, and the granules that it may hold in any pool. Not
+     * tried. Bound: FRONT_DEPTH blocks. */
+    front_slot_share = 2048,
+    front_slot_granules = 1024,
+    /* Virtual memory: the largest block of a front cache, as a share of the device's page, 1/n. Evidence: "Virtual
+     * memory" in core/README.md; of 132 recordings 2 in the place of 23 hold more than 1.05 of live and 8 MiB. */
+    front_page_share = 8,
+};
+
+/* --- order/ --- */
+
+enum {
+    /* Before the pool grows, blocks below 1/2^n of the reserved bytes stay in the front cache. Evidence: hits of
+     * mix100k rise from 64 to 83 %, of mix1k from 57 to 60, and reserved over live stays (12 seeds). Bound: all such
+     * blocks together are below a thousandth of the pool. */
+    kept_small_shift = 19,
+    /* Virtual memory: the same before a large request is placed. Evidence: mix1k 1,506 to 1,313 instructions a pair,
+     * reserved over live 1.045 to 1.052; 30 recordings 1.097 to 1.098 at the same device time. */
+    kept_beside_shift = 13,
+    /* Bytes in the remote free list of a stream; a thread that frees beyond them empties the list. Not tried. Bound:
+     * memory that waits for the stream's next call, so it limits what an idle stream keeps from others. */
+    remote_frees_most_bytes = 32 << 20,
+};
+
+/* --- the lock of a stream: state/stream_lock.c --- */
+
+/* Evidence, of the lock and not of each number: without an owner a pair of alloc and free took 26 ns, 20 of them in the
+ * lock (benchmarks/micro). Bound: any values are correct; tests/model/lock_model.cc runs the lock with several. */
+enum {
+    spins_before_yield = 64,  /* tries of a thread that waits for the lock */
+    little_progress = 256,    /* the least operations between two entries of other threads that pay for an owner */
+    intrusions_tolerated = 8, /* such entries before the lock loses its owner */
+    alone_for_a_while = 1024, /* a thread that takes the lock this many times in a row becomes its owner */
+};
+
+/* --- calls --- */
+
+enum {
+    /* Attempts of one request, each after other threads have freed memory. Not tried. Bound: 1 and above; the time of
+     * a request that cannot be served is proportional to it. */
+    most_attempts = 4,
+    /* Lock-free tries of a lookup by address, before it takes the pool's lock. Not tried. Bound: any value works. */
+    tries_before_lock = 64,
+    /* The pressure callback is called again after the reserved bytes were below the soft limit by this share of it,
+     * 1/n. Not tried. Bound: above 1; it keeps the callback from being called at each growth at the limit. */
+    soft_limit_slack = 16,
+    /* Questions to the strategy in one hold of the pool's lock by weir_pool_would_fit. Not tried. Bound: other threads
+     * wait for that long. */
+    asked_at_once = 64,
+};
+
+/* --- services/ --- */
+
+enum {
+    arena_chunk_bytes = 2 << 20, /* default of weir_arena_config. Not tried. */
+    arena_keep_chunks = 4,       /* the same */
+    usual_ring_events = 65536,   /* default of weir_recorder_config. Not tried. Bound: a power of two; 4 MiB a thread */
+    /* Milliseconds between two writes of a recorder to a file. Not tried. Bound: a full ring is written at once. */
+    record_drain_ms = 20,
+};
+
+#endif
