@@ -37,16 +37,7 @@
 #include <stdlib.h>
 
 #include "ranges.h"
-
-#define MIB (UINT64_C(1) << 20)
-#define LEAST_CHUNK (2 * MIB)
-#define MOST_CHUNK (32 * MIB)
-#define LEAST_HOLE (UINT64_C(64) << 10)
-
-enum {
-    hole_share = 8, /* a free range of at least this fraction of the smallest chunk serves requests */
-    own_chunk = 4,  /* a request of at least this fraction of a chunk gets a chunk of its own */
-};
+#include "tuning.h"
 
 static const enum range_kind chunk_kind = RANGE_SMALL; /* chunks are of one kind */
 
@@ -76,7 +67,7 @@ static weir_status bump_init(void *state, const void *config)
     if (status != WEIR_OK) {
         return status;
     }
-    *bump = (struct bump){.least_place = LEAST_HOLE, .fixed_chunk = own.chunk_bytes};
+    *bump = (struct bump){.least_place = least_hole_bytes, .fixed_chunk = own.chunk_bytes};
     return WEIR_OK;
 }
 
@@ -114,11 +105,11 @@ static uint64_t bump_region_size(const void *state, uint64_t size, uint64_t alig
 {
     const struct bump *bump = state;
     const uint64_t need = range_need(size, align);
-    uint64_t chunk = reserved / 8;
-    chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk;
-    chunk = chunk > MOST_CHUNK ? MOST_CHUNK : chunk;
+    uint64_t chunk = reserved / chunk_share;
+    chunk = chunk < least_chunk_bytes ? least_chunk_bytes : chunk;
+    chunk = chunk > most_chunk_bytes ? most_chunk_bytes : chunk;
     chunk = bump->fixed_chunk != 0 ? bump->fixed_chunk : chunk;
-    return range_round_up(need < chunk / own_chunk ? chunk : need, granularity);
+    return range_round_up(need < chunk / own_chunk_share ? chunk : need, granularity);
 }
 
 static weir_status bump_region_add(void *state, uint64_t address, uint64_t size, uint64_t size_hint, weir_lane lane,

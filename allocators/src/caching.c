@@ -6,7 +6,7 @@
  * lane. A large request avoids the rest of a region whose only block is more than twice its size, unless that fits
  * tightly (weir__ranges_choose). A freed range merges at once with its free neighbours of the same region and lane.
  * Regions for requests of every size (virtual memory) have no kinds: there small requests take the high end
- * (RANGE_HIGH_BYTES).
+ * (high_end_bytes).
  *
  * Guarantee: alloc refuses a request only if no free range of its lane and kind holds it. gather as a last resort
  * refuses only if no run of usable ranges of either kind holds it. Waste inside a block is below one granule (512
@@ -24,11 +24,7 @@
 #include <weir/caching.h>
 
 #include "ranges.h"
-
-#define MIB (UINT64_C(1) << 20)
-#define DEFAULT_SMALL (1 * MIB)
-#define DEFAULT_SMALL_REGION (2 * MIB)
-#define DEFAULT_LARGE_REGION (20 * MIB)
+#include "tuning.h"
 
 struct caching {
     struct ranges ranges; /* must be the first member: most of the strategy's functions take a struct ranges */
@@ -60,9 +56,9 @@ static weir_status caching_init(void *state, const void *config)
         return status;
     }
     *caching = (struct caching){
-        .ranges.small_bytes = own.small_bytes != 0 ? own.small_bytes : DEFAULT_SMALL,
-        .small_region_bytes = own.small_region_bytes != 0 ? own.small_region_bytes : DEFAULT_SMALL_REGION,
-        .large_region_bytes = own.large_region_bytes != 0 ? own.large_region_bytes : DEFAULT_LARGE_REGION,
+        .ranges.small_bytes = own.small_bytes != 0 ? own.small_bytes : caching_small_bytes,
+        .small_region_bytes = own.small_region_bytes != 0 ? own.small_region_bytes : usual_small_region_bytes,
+        .large_region_bytes = own.large_region_bytes != 0 ? own.large_region_bytes : usual_large_region_bytes,
     };
     return WEIR_OK;
 }
@@ -89,7 +85,7 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
     struct caching *caching = state;
     if (size_hint == 0) {
         caching->ranges.small_bytes = UINT64_MAX;
-        caching->ranges.high_bytes = RANGE_HIGH_BYTES;
+        caching->ranges.high_bytes = high_end_bytes;
     }
     return weir_ranges_region_add(state, kind_of(caching, size_hint), address, size, lane, tick, out);
 }

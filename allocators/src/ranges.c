@@ -1,5 +1,6 @@
 /* allocators/src/ranges.c: implements ranges.h, which describes the idea and the cost. */
 #include "ranges.h"
+#include "tuning.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,6 @@ enum {
     first_chunk_ranges = 63,
     largest_chunk_ranges = 32767, /* 2 MiB */
     chunk_growth = 8,
-    looks = 4,            /* a search compares at most this many ranges of a bin */
-    regions_of_step = 12, /* a new region has about this fraction of the reserved bytes */
-    tight_share = 16,     /* a best fit is tight if it exceeds the request by at most this fraction */
 };
 
 /* --- records --- */
@@ -252,7 +250,7 @@ static inline struct range *search(const struct range_bins *bins, unsigned *at, 
 static __attribute__((noinline)) struct range *find_harder(const struct range_bins *bins, unsigned *at, uint64_t bytes,
                                                            uint64_t align, weir_tick limit, bool plain)
 {
-    struct range *best = plain ? NULL : search(bins, at, 4 * looks, bytes, align, limit, false);
+    struct range *best = plain ? NULL : search(bins, at, 4 * range_looks, bytes, align, limit, false);
     return best != NULL || limit != WEIR_TICK_MAX ? best : search(bins, at, SIZE_MAX, bytes, align, limit, false);
 }
 
@@ -261,7 +259,7 @@ static inline struct range *find(const struct range_bins *bins, unsigned *at, ui
                                  weir_tick limit)
 {
     const bool plain = align <= RANGE_GRANULE && limit == WEIR_TICK_MAX;
-    struct range *best = plain ? search(bins, at, looks, bytes, align, limit, true) : NULL;
+    struct range *best = plain ? search(bins, at, range_looks, bytes, align, limit, true) : NULL;
     return best != NULL ? best : find_harder(bins, at, bytes, align, limit, plain);
 }
 
@@ -277,7 +275,7 @@ struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, wei
  * `bytes`. The size of a border is 0, so the lower of two ranges fails the test. */
 static inline bool is_rest_of_larger(const struct range *range, uint64_t bytes)
 {
-    return range->prev->prev == range->next && range->prev->record.size / 2 > bytes;
+    return range->prev->prev == range->next && range->prev->record.size / larger_ratio > bytes;
 }
 
 /* True if the range is not a whole region and neither neighbour is larger than `bytes`. The size of a border is 0. */
@@ -297,7 +295,7 @@ static inline struct range *find_apart(const struct range_bins *bins, struct ran
     }
     const unsigned first = range_bin_of(best->record.size);
     const unsigned end = first + 64 < RANGE_BINS ? first + 64 : RANGE_BINS;
-    unsigned left = looks;
+    unsigned left = range_looks;
     for (unsigned bin = next_bin(bins, first); bin < end; bin = next_bin(bins, bin + 1)) {
         for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
             if (is_apart(range, bytes) && fits(range, bytes, align, limit)) {
@@ -781,7 +779,7 @@ static inline enum range_kind kind_of(const struct ranges *ranges, uint64_t size
 /* True if a large request leaves half of the range or more. Such a request gets the high end of the range. */
 static inline bool leaves_half(const struct range *range, enum range_kind kind, uint64_t bytes)
 {
-    return kind == RANGE_LARGE && range->record.size / 2 >= bytes;
+    return kind == RANGE_LARGE && range->record.size / high_end_ratio >= bytes;
 }
 
 /* Serves every request. */
@@ -849,7 +847,7 @@ weir_status weir__ranges_alloc(void *state, weir_lane lane, weir_tick limit, uin
     const uint64_t bytes = range_round_up(size, RANGE_GRANULE);
     struct range_bins *bins = ranges->bins[range_free_state(lane, kind)];
     unsigned bin = range_bin_of(bytes);
-    struct range *range = search(bins, &bin, looks, bytes, RANGE_GRANULE, WEIR_TICK_MAX, true);
+    struct range *range = search(bins, &bin, range_looks, bytes, RANGE_GRANULE, WEIR_TICK_MAX, true);
     if (__builtin_expect(range == NULL, 0)) {
         return alloc_any(ranges, lane, WEIR_TICK_MAX, size, RANGE_GRANULE, out);
     }

@@ -42,11 +42,6 @@ enum range_kind { RANGE_SMALL, RANGE_LARGE, RANGE_KINDS };
 #define RANGE_KIND UINT32_C(1)
 #define RANGE_OWN_SHIFT 1u
 
-/* If regions serve requests of every size, small requests are cut off the high end of the best range and all other
- * requests off the low end. Small, long-lived blocks then lie beside each other, and large ranges stay whole in
- * between: on the recorded runs pools of a few dozen MiB stay 2 MiB smaller, and memory is moved half as often. */
-#define RANGE_HIGH_BYTES (UINT64_C(64) << 10)
-
 struct range {
     weir_record record;
     struct range *prev; /* neighbours by address; at either end of a region, the region's border */

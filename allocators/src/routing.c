@@ -32,9 +32,9 @@
 #include <stdlib.h>
 
 #include "shared/assert.h"
+#include "tuning.h"
 
 #define GRANULE UINT64_C(512)
-#define DEFAULT_THRESHOLD (UINT64_C(1) << 20)
 
 enum half_name { SMALL_HALF, LARGE_HALF, HALVES };
 
@@ -118,7 +118,7 @@ static weir_status read_config(weir_routing_config *own, const void *config)
     }
     own->small_strategy = own->small_strategy != NULL ? own->small_strategy : weir_size_class_strategy();
     own->large_strategy = own->large_strategy != NULL ? own->large_strategy : weir_caching_strategy();
-    own->threshold_bytes = own->threshold_bytes != 0 ? own->threshold_bytes : DEFAULT_THRESHOLD;
+    own->threshold_bytes = own->threshold_bytes != 0 ? own->threshold_bytes : routing_small_bytes;
     status = require_routable(own->small_strategy, "small_strategy");
     return status == WEIR_OK ? require_routable(own->large_strategy, "large_strategy") : status;
 }

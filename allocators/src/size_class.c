@@ -7,7 +7,7 @@
  * above the largest slot, alignments that a class does not have, and requests served from holes below two slots.
  *
  * Regions for requests of every size (virtual memory) have no kinds: there slabs and small requests are cut off the
- * high end of a range (RANGE_HIGH_BYTES), and a claim takes free slots out of any slab.
+ * high end of a range (high_end_bytes), and a claim takes free slots out of any slab.
  *
  * Classes: every multiple of the granule (512 bytes) up to 16, then eight per doubling:
  *
@@ -51,23 +51,13 @@
 #include <stdlib.h>
 
 #include "ranges.h"
-
-#define KIB (UINT64_C(1) << 10)
-#define MIB (UINT64_C(1) << 20)
-#define DEFAULT_SMALL (512 * KIB)
-#define DEFAULT_SLAB_REGION (2 * MIB)
-#define DEFAULT_LARGE_REGION (20 * MIB)
+#include "tuning.h"
 
 enum {
     exact_classes = 16, /* classes of 1 .. 16 granules */
     classes_per_doubling = 8,
     most_classes = 128, /* classes up to 2^18 granules */
     most_slots = 64,    /* the most slots of a slab: each has a bit in struct share */
-    usual_slots = 8,    /* a slab has at least this number of slots if a quarter of a region holds them */
-    least_slots = 2,
-    slabs_per_region = 4, /* a region holds at least this number of slabs */
-    small_slabs_per_region = 32,
-    looks = 64, /* alloc examines at most this many free slots for a fitting tick or alignment */
     shares_per_chunk = 128,
     slot_bits = 6, /* a record's `own` holds the index of the slot in its slab in this number of bits from
                       RANGE_OWN_SHIFT on, and the number of the slab above them */
@@ -633,9 +623,9 @@ static weir_status size_class_init(void *state, const void *config)
     }
     *own = (struct size_class){
         .ranges.slots = &slot_calls,
-        .small_bytes = given.small_bytes != 0 ? given.small_bytes : DEFAULT_SMALL,
-        .slab_region_bytes = given.slab_region_bytes != 0 ? given.slab_region_bytes : DEFAULT_SLAB_REGION,
-        .large_region_bytes = given.large_region_bytes != 0 ? given.large_region_bytes : DEFAULT_LARGE_REGION,
+        .small_bytes = given.small_bytes != 0 ? given.small_bytes : size_class_small_bytes,
+        .slab_region_bytes = given.slab_region_bytes != 0 ? given.slab_region_bytes : usual_small_region_bytes,
+        .large_region_bytes = given.large_region_bytes != 0 ? given.large_region_bytes : usual_large_region_bytes,
     };
     make_classes(own);
     return WEIR_OK;
@@ -742,7 +732,7 @@ struct want {
 static struct range *find_slot(const struct size_class *own, const struct want *want)
 {
     WEIR_ASSERT(want->class != NULL && own->lanes[want->lane] != NULL);
-    unsigned left = looks;
+    unsigned left = slot_looks;
     const struct share *share = own->lanes[want->lane]->of[want->class->number].first;
     for (; share != NULL; share = share->next) {
         for (uint64_t mask = share->mask; mask != 0; mask &= mask - 1) {
@@ -835,7 +825,7 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
     if (range == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    range = take(own, range, &want, size <= RANGE_HIGH_BYTES);
+    range = take(own, range, &want, size <= high_end_bytes);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }

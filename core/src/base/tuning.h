@@ -21,8 +21,9 @@ enum {
     /* The same for each region of the pool, if that is more: so that regions go back in pools of many small regions
      * too. Not tried. Bound: as calls_for_all. */
     calls_per_region = 8,
-    /* Share of the live bytes, 1/n, that the mark may exceed them by at no charge. Not tried. Bound: it adds at most
-     * 1/n to reserved over live; 1 and above. */
+    /* Share of the live bytes, 1/n, that the mark may exceed them by at no charge. Evidence: with 1/64 one recording
+     * takes 1.7 % more than the pytorch model, with 1/128 none takes 0.5 % more. Bound: it adds at most 1/n to reserved
+     * over live. */
     live_slack = 128,
     /* Device calls in a pool's life to keep large idle regions unsplit. Evidence: Regions; 8 lower one recording from
      * 1.21 to 1.11 and raise another from 1.08 to 1.14. Bound: 0 switches the rule off. */

@@ -8,17 +8,12 @@
 
 #include "numa_pages.h"
 #include "shared/clock.h"
+#include "tuning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-/* One page in this many bytes is queried and stands for its neighbours, because a policy puts neighbouring pages on one
- * node. A strict pool queries each page. */
-#define VERIFY_STEP (UINT64_C(64) << 10)
-/* After all kinds of memory have failed, none is tried again during this time. */
-#define REFUSED_NS UINT64_C(10000000)
 
 struct attempt {
     weir__host_node *node;

@@ -11,6 +11,7 @@
  */
 #include "classes.h"
 #include "engine.h"
+#include "tuning.h"
 
 #include "shared/slab.h"
 
@@ -27,11 +28,6 @@ enum {
     MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS, /* unless memory is scarce */
     GROUP = 8,                           /* slots with neighbouring marks */
     MARK_SIZES = 28,                     /* number of size classes of mark arrays, see marks_in */
-    LEAST_PAGES = 4,
-    MOST_PAGES = 160,
-    LEAST_SLOTS = 4,
-    USUAL_WASTE = 32, /* at most one part in this many */
-    SCARCE_WASTE = 8
 };
 
 struct slab {

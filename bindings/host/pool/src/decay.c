@@ -9,12 +9,9 @@
  * comparison, and a trim of the pool of pages only if enough is idle.
  */
 #include "host_internal.h"
+#include "tuning.h"
 
 #include <time.h>
-
-/* The pool of pages itself keeps up to 1/12 more than its peak of live bytes (node.c). The margin here is larger, so
- * that decay and moves of chunks do not undo each other. */
-enum { MARGIN_SHARE = 8, MARGIN_CHUNKS = 8 };
 
 static uint64_t coarse_ns(void)
 {

@@ -5,23 +5,13 @@
  * stream must complete first.
  */
 #include "host_internal.h"
+#include "tuning.h"
 
 #include "shared/alloc_at.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <weir/caching.h>
-
-/* Idle memory of a pageable pool that does not move: 1/16 of the first 256 MiB of the peak and 1/12 of the rest,
- * measured in bindings/host/heap/README.md. With 1/18, later rounds of one recording make pages anew. */
-enum { PAGEABLE_SPARE_SHARE = 16, PAGEABLE_LARGE_SPARE_SHARE = 12 };
-
-/* The most further blocks by which a page run grows in place, because each costs a weir__host_run and a weir_block.
- * After that the run has to move. */
-enum { MOST_PARTS = 64 };
-
-/* The most unused run descriptions that a thread keeps, so that most new runs need no pool lock. */
-enum { KEPT_RUNS = 8 };
 
 /* --- descriptions --- */
 

@@ -16,6 +16,7 @@
 
 #include "cgroup.h"
 #include "numa_pages.h"
+#include "tuning.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,8 +43,6 @@ struct weir__host_reservation {
     bool takes_pages;
     bool mapped[]; /* for each granule */
 };
-
-#define LEAST_OPENED (UINT64_C(2) << 20)
 
 static void note_reason(weir__host_node *node, const char *what, int number, uint64_t bytes)
 {
@@ -159,7 +158,7 @@ static bool group_has_room(weir__host_node *node, uint64_t size)
         note_reason(node, "taking more than the process's control group has (memory.max)", ENOMEM, size);
         return false;
     }
-    atomic_store(&ledger->group_mark, held + (room - coming) / 8);
+    atomic_store(&ledger->group_mark, held + (room - coming) / GROUP_SHARE);
     return true;
 }
 
@@ -221,7 +220,8 @@ static bool widen(struct weir__host_reservation *r, uint64_t bytes)
     WEIR_ASSERT(bytes > r->open_bytes && bytes <= r->size);
     char *const end = (char *)(uintptr_t)r->address + r->open_bytes;
     const uint64_t left = r->size - bytes;
-    const uint64_t more = bytes / 4 > LEAST_OPENED ? bytes / 4 & ~(LEAST_OPENED - 1) : LEAST_OPENED;
+    const uint64_t more =
+        bytes / OPENED_SHARE > LEAST_OPENED ? bytes / OPENED_SHARE & ~(uint64_t)(LEAST_OPENED - 1) : LEAST_OPENED;
     const uint64_t ample = bytes + (more < left ? more : left);
     if (mprotect(end, (size_t)(ample - r->open_bytes), PROT_READ | PROT_WRITE) == 0) {
         r->open_bytes = ample;

@@ -10,22 +10,14 @@
 #include "numa_pages.h"
 #include "shared/hold.h"
 #include "shared_limit_internal.h"
+#include "tuning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    PAD = 32,
-    BATCH = 16,
-    LEAST_CHUNK = 2 << 20,
-    LEAST_PAGEABLE = 16 << 10,
-    DEFAULT_PAGEABLE = 64 << 10,
-    PAGEABLE_SMALL = 16 << 10,
-    DEFAULT_CHUNK = 4 << 20,
-    DEFAULT_CACHE = 8 << 20
-};
+enum { PAD = 32 }; /* the rule of aclrtMallocHost for memory that is carved up */
 #define SIZE_LIMIT (UINT64_C(1) << 46)
 
 /* --- names --- */
@@ -438,8 +430,6 @@ weir__host_node *weir__host_node_numbered(weir_host_pool *pool, int32_t number)
     }
     return NULL;
 }
-
-enum { HOME_EVERY = 256, DECAY_EVERY = 1024 };
 
 /* Returns the calling thread's node, looked up once in HOME_EVERY calls: a thread seldom moves, and a lookup costs as
  * much as an allocation. */

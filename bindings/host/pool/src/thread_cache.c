@@ -11,12 +11,11 @@
  * child finds it unlocked and the lists consistent.
  */
 #include "front.h"
+#include "tuning.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { PAGEABLE_SHARE = 128, PAGEABLE_LEAST = 64 << 10 };
 
 static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t end_key;
@@ -109,8 +108,8 @@ static uint64_t most_of(const weir__host_cache *cache)
 static uint32_t depth_of(uint64_t bytes)
 {
     WEIR_ASSERT(bytes != 0);
-    const uint64_t depth = (UINT64_C(256) << 10) / bytes;
-    return depth < 4 ? 4 : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
+    const uint64_t depth = BIN_BYTES / bytes;
+    return depth < BIN_LEAST ? BIN_LEAST : depth > WEIR__HOST_BIN_DEPTH ? WEIR__HOST_BIN_DEPTH : (uint32_t)depth;
 }
 
 static void move(_Atomic uint64_t *from, _Atomic uint64_t *to)

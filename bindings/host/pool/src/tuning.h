@@ -1,0 +1,89 @@
+/* tuning.h: the numbers of the host pool that are judgments: another value would be correct too.
+ *
+ * Each number stands with its unit, its evidence and its bound. The bound is the range in which the number may change,
+ * or what the number limits. A number "not tried" has no measurement of other values. Evidence for pageable pools, which
+ * lie below heaps and must hold little more than the live bytes: "Choices" in the README of the heap.
+ *
+ * Not here: numbers that a layout fixes (WEIR__HOST_BIN_DEPTH makes a bin 1 KiB), the kernel's, and first sizes of
+ * tables that grow.
+ */
+#ifndef WEIR_HOST_TUNING_H
+#define WEIR_HOST_TUNING_H
+
+/* --- sizes: pool.c, classes.c --- */
+
+enum {
+    /* Bytes of a chunk, the default of weir_host_pool_config. Evidence: README, Choices: idle chunks move to where they
+     * are needed, and small ones are idle more often. Bound: a power of two from the least to 1 GiB. */
+    DEFAULT_CHUNK = 4 << 20,
+    LEAST_CHUNK = 2 << 20,
+    /* Pageable: the same. Evidence: Choices: `infer` holds 1.074 of its live bytes, with 256 KiB 1.088, with 1 MiB
+     * 1.130. */
+    DEFAULT_PAGEABLE = 64 << 10,
+    LEAST_PAGEABLE = 16 << 10,
+    /* Bytes. Pageable: a block of this size or more is a run of pages. Evidence: Choices: with 64 KiB a heap held up to
+     * 1.21 of its live bytes. Bound: WEIR__HOST_SMALL_BYTES. */
+    PAGEABLE_SMALL = 16 << 10,
+    /* Pages and least slots of a slab, and the part of it, 1/n, that may be wasted at its end, usually and in pageable
+     * pools. Not tried. Bound: the waste that the head of classes.c promises; WEIR__HOST_SLAB_BYTES. */
+    LEAST_PAGES = 4,
+    MOST_PAGES = 160,
+    LEAST_SLOTS = 4,
+    USUAL_WASTE = 32,
+    SCARCE_WASTE = 8,
+};
+
+/* --- caches of threads: pool.c, thread_cache.c, node.c --- */
+
+enum {
+    /* Bytes that a thread caches for a node, the default of weir_host_pool_config. Not tried. Bound: threads times
+     * nodes times this may lie idle. */
+    DEFAULT_CACHE = 8 << 20,
+    /* Pageable: a thread caches this share of the held bytes, 1/n, and at least these bytes. Evidence: Choices: with
+     * DEFAULT_CACHE heaps held 1.29 to 2.63 of their live bytes. Bound: as DEFAULT_CACHE. */
+    PAGEABLE_SHARE = 128,
+    PAGEABLE_LEAST = 64 << 10,
+    BATCH = 16, /* blocks that a miss takes from the engine. Not tried. Bound: WEIR__HOST_BIN_DEPTH. */
+    /* Bytes of blocks of one size in a bin, and its least blocks. Not tried. Bound: WEIR__HOST_BIN_DEPTH blocks. */
+    BIN_BYTES = 256 << 10,
+    BIN_LEAST = 4,
+    /* Descriptions of runs that a thread keeps. Evidence: a pair in `infer` takes some 9 ns less than with none. */
+    KEPT_RUNS = 8,
+    /* Calls between two looks for the node of the thread, because a look costs as much as an allocation. Not tried.
+     * Bound: so long a thread that has moved takes memory of its old node. */
+    HOME_EVERY = 256,
+};
+
+/* --- memory that goes back: decay.c, chunk_source.c, pageable.c, node.c --- */
+
+enum {
+    /* Pageable: hits between two looks at the clock. Evidence: a pair takes 170.3 instructions, without decay 170.0.
+     * Bound: decay is late by this many hits. */
+    DECAY_EVERY = 1024,
+    /* Pageable: what decay leaves beyond the most bytes used, as a share 1/n and in chunks. Not tried. Bound: more than
+     * 1/PAGEABLE_LARGE_SPARE_SHARE, so that decay and moves of chunks do not undo each other. */
+    MARGIN_SHARE = 8,
+    MARGIN_CHUNKS = 8,
+    /* Pageable: idle memory that does not move, 1/n of the first 256 MiB of the peak and 1/n of the rest. Evidence:
+     * Choices: with 1/18 later rounds of one recording make pages anew; with 1/16 of the rest a pair of mix1k takes 900
+     * to 1,580 ns in the place of 606 to 753. Bound: 1 and above; 1/n adds to held over live. */
+    PAGEABLE_SPARE_SHARE = 16,
+    PAGEABLE_LARGE_SPARE_SHARE = 12,
+    /* Pageable: share of the room in the control group, 1/n, that is taken before the room is read again. Not tried.
+     * Bound: above 1. */
+    GROUP_SHARE = 8,
+    /* Pageable: addresses are opened by this share of the open ones, 1/n, and at least by these bytes. Not tried.
+     * Bound: a strict overcommit counts open addresses. */
+    OPENED_SHARE = 4,
+    LEAST_OPENED = 2 << 20,
+    /* Further blocks by which a run of pages grows in place, each with a description. Not tried. */
+    MOST_PARTS = 64,
+    /* One page in this many bytes is asked for its node and stands for its neighbours. Not tried. Bound: a policy puts
+     * neighbouring pages on one node; a strict pool asks for each page. */
+    VERIFY_STEP = 64 << 10,
+    /* Nanoseconds during which kinds of memory that all failed are not tried again. Not tried. Bound: an attempt costs
+     * milliseconds, which each request that other nodes serve would pay. */
+    REFUSED_NS = 10000000,
+};
+
+#endif
