@@ -9,6 +9,8 @@ static acl__worker worker;
 
 acl__worker acl__work_by(acl__worker now)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(now.device >= 0 && (uint32_t)now.device < acl__rt.config.devices);
     const acl__worker before = worker;
     worker = now;
     return before;
@@ -16,6 +18,8 @@ acl__worker acl__work_by(acl__worker now)
 
 bool acl__reaches(void *unused, const weir_sim_access *access, char *detail, size_t size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(access->size > 0);
     (void)unused;
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)access->address);
     if (range == NULL || range->device == worker.device || range->is_host_side) {
@@ -33,10 +37,14 @@ bool acl__reaches(void *unused, const weir_sim_access *access, char *detail, siz
 
 void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(stream->sim != NULL);
     weir_sim_block_alloc(acl__rt.sim, (uint64_t)(uintptr_t)pointer, size, stream->sim, tag);
 }
 
 void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(stream->sim != NULL);
     weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, stream->sim, tag);
 }

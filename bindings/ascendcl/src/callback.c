@@ -71,6 +71,7 @@ static acl__subscription **slot_of(acl__stream *stream, callback_family family)
 
 static acl__subscription *subscription_of(callback_family family, uint64_t thread)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__subscription *s = subscriptions;
     while (s != NULL && (s->family != family || s->thread != thread)) {
         s = s->next;
@@ -82,6 +83,8 @@ static void stream_deleted(acl__stream *stream);
 
 static acl__subscription *subscription_new(callback_family family, uint64_t thread)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(subscription_of(family, thread) == NULL);
     acl__subscription *s = calloc(1, sizeof(*s));
     if (s != NULL) {
         s->family = family;
@@ -97,6 +100,7 @@ static acl__subscription *subscription_new(callback_family family, uint64_t thre
 
 static void subscription_end_if_idle(acl__subscription *s)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (s->streams > 0 || s->first != NULL) {
         return;
     }
@@ -111,6 +115,7 @@ static void subscription_end_if_idle(acl__subscription *s)
 
 static void callback_free(struct callback *c)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__record_release(c->before);
     free(c);
 }
@@ -119,6 +124,7 @@ static void callback_free(struct callback *c)
 
 static void give_to(acl__subscription *s, struct callback *c)
 {
+    WEIR_ASSERT(c->stage == WAITING && c->runs_it == NULL);
     c->next = NULL;
     c->runs_it = s;
     c->stage = QUEUED;
@@ -129,6 +135,7 @@ static void give_to(acl__subscription *s, struct callback *c)
 
 static void take_from_queue(struct callback *c)
 {
+    WEIR_ASSERT(c->stage == QUEUED && c->runs_it != NULL);
     acl__subscription *s = c->runs_it;
     struct callback **link = &s->first;
     while (*link != c) {
@@ -152,6 +159,8 @@ static aclError no_thread_runs_it(void)
 /* Ends a callback that has returned or is not to be run. The lock is held. */
 static void over(struct callback *c)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(c->stage == RUNNING || c->dropped);
     if (c->blocks && !c->dropped) {
         c->stage = OVER; /* blocking_submit finds OVER and lets the stream go on */
     } else {
@@ -162,6 +171,7 @@ static void over(struct callback *c)
 /* Tells the auditor that the host now knows the stream's work before the callback to be complete. */
 static void host_sees(struct callback *c)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     bool complete = false;
     if (c->before == NULL) {
         acl__host_saw(c->stream);
@@ -173,6 +183,7 @@ static void host_sees(struct callback *c)
 /* Runs a callback. Releases the lock while the function runs. */
 static void run(struct callback *c)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     c->stage = RUNNING;
     host_sees(c);
     acl__unlock();
@@ -213,6 +224,8 @@ static void job_done(acl__job *job)
 /* Hands a callback, which its stream has reached, to the thread that runs it. */
 static aclError dispatch(struct callback *c)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(c->stage == WAITING && !c->dropped);
     acl__subscription *s = *slot_of(c->stream, c->family);
     if (s != NULL && s != &by_runtime) {
         give_to(s, c);
@@ -230,6 +243,7 @@ static aclError dispatch(struct callback *c)
 
 static aclError blocking_submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct callback *c = (struct callback *)(void *)task;
     c->stream = stream;
     switch (c->stage) {
@@ -251,6 +265,7 @@ static aclError blocking_submit(acl__stream *stream, acl__task *task)
 
 static void blocking_end(acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct callback *c = (struct callback *)(void *)task;
     if (c->stage == QUEUED && c->runs_it != NULL) {
         acl__subscription *s = c->runs_it;
@@ -300,12 +315,14 @@ static void reached_end(void *ctx)
 
 static aclError queue_blocking(acl__stream *stream, struct callback *c)
 {
+    WEIR_ASSERT(c->blocks);
     c->task.ops = &blocking_ops;
     return acl__queue(stream, &c->task);
 }
 
 static aclError queue_non_blocking(acl__stream *stream, struct callback *c)
 {
+    WEIR_ASSERT(!c->blocks);
     aclError error = ACL_SUCCESS;
     c->before = acl__record_queue(stream, &error);
     if (error != ACL_SUCCESS) {
@@ -318,6 +335,8 @@ static aclError queue_non_blocking(acl__stream *stream, struct callback *c)
 
 static aclError launch(acl__stream *stream, callback_family family, void (*function)(void *), void *data, bool blocks)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(function != NULL);
     struct callback *c = calloc(1, sizeof(*c));
     ACL_FAIL_IF(c == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a callback");
     c->stream = stream;
@@ -332,6 +351,7 @@ static aclError launch(acl__stream *stream, callback_family family, void (*funct
 
 static aclError subscribe_locked(callback_family family, uint64_t thread, aclrtStream handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_NEED_STREAM(stream, handle);
     acl__subscription **slot = slot_of(stream, family);
     ACL_FAIL_IF(*slot != NULL, ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d has a thread that runs its callbacks already",
@@ -354,6 +374,8 @@ static aclError subscribe_locked(callback_family family, uint64_t thread, aclrtS
  * is taken from the thread. Functions that do not block stay with the thread, which may still process them. */
 static void leave(acl__stream *stream, acl__subscription **slot)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(*slot != NULL && *slot != &by_runtime && (*slot)->streams > 0);
     acl__subscription *s = *slot;
     *slot = NULL;
     s->streams--;
@@ -370,6 +392,7 @@ static void leave(acl__stream *stream, acl__subscription **slot)
 
 static aclError unsubscribe_locked(callback_family family, uint64_t thread, aclrtStream handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_NEED_STREAM(stream, handle);
     acl__subscription **slot = slot_of(stream, family);
     ACL_FAIL_IF(*slot == NULL || *slot == &by_runtime, ACL_ERROR_RT_STREAM_SUBSCRIBE,
@@ -384,6 +407,7 @@ static aclError unsubscribe_locked(callback_family family, uint64_t thread, aclr
 /* Called for each stream when it is deleted. */
 static void stream_deleted(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (callback_family family = REPORT; family <= HOST_FUNC; family++) {
         acl__subscription **slot = slot_of(stream, family);
         if (*slot != NULL && *slot != &by_runtime) {
@@ -417,6 +441,7 @@ static uint64_t this_thread(void)
  * subscribed, or is unsubscribed during the wait. */
 static acl__subscription *await(callback_family family, const acl__deadline *deadline)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__subscription *s = subscription_of(family, this_thread());
     bool waits = true;
     while (s != NULL && s->first == NULL && waits) {
@@ -429,6 +454,7 @@ static acl__subscription *await(callback_family family, const acl__deadline *dea
 /* Runs the callbacks that were queued for the calling thread before this call, oldest first. */
 static void run_queued(callback_family family, acl__subscription *s)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const uint64_t last = last_number;
     while (s != NULL && s->first != NULL && s->first->number <= last) {
         struct callback *c = s->first;
@@ -499,6 +525,7 @@ ACL_EXPORT aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, vo
                       "a thread of aclrtSubscribeReport is subscribed to stream %d; the two do not mix", stream->id);
         ACL_TRY(acl__engine_need());
         stream->report = &by_runtime;
+        acl__rt.above.stream_deleted = stream_deleted;
     }
     return launch(stream, HOST_FUNC, fn, args, true);
 }

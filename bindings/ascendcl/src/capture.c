@@ -88,6 +88,7 @@ ACL_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 /* Returns the pointer to the instance in the list of instances; NULL if the handle is no instance. */
 static acl__capture **link_to(const void *handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__capture **link = &instances;
     while (*link != NULL && *link != handle) {
         link = &(*link)->next;
@@ -110,6 +111,8 @@ ACL_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
 /* Copies all tasks of a capture, in order. Returns false when out of memory, with an empty list. */
 static bool clone_all(const acl__capture *capture, acl__task **first)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(capture->flaw == NULL);
     acl__task **last = first;
     *first = NULL;
     for (const acl__task *task = capture->first; task != NULL; task = task->next) {

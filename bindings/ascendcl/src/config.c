@@ -47,6 +47,7 @@ static const char *variable(const char *name)
 
 static bool parse_number(const char *text, uint64_t *number, const char **end)
 {
+    WEIR_ASSERT(text != NULL);
     if (*text < '0' || *text > '9') {
         return false;
     }
@@ -88,6 +89,7 @@ static bool read_size(const char *name, uint64_t *bytes)
 
 static bool read_number(const char *name, uint64_t least, uint64_t most, uint64_t *number)
 {
+    WEIR_ASSERT(least <= most);
     const char *text = variable(name);
     const char *end = NULL;
     uint64_t value = 0;
@@ -240,5 +242,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
     sim->page_bytes = ACL__HUGE_PAGE;
     sim->seed = config->seed;
     sim->no_audit = !config->audit;
+    WEIR_ASSERT(config->devices >= 1 && config->devices <= ACL__DEVICES);
+    WEIR_ASSERT(config->stream_limit > 0 && config->event_limit > 0);
     return true;
 }

@@ -54,6 +54,7 @@ static struct entry *entries; /* guarded by acl__executors_lock */
 /* Fails if the stream with this id was destroyed during the execution. The runtime's lock is held. */
 static aclError check_stream(const acl__stream *stream, int32_t id)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_FAIL_IF(!stream->live || stream->id != id, ACL_ERROR_RT_STREAM_CONTEXT,
                 "stream %d was destroyed while something executed on it", id);
     return ACL_SUCCESS;
@@ -77,6 +78,7 @@ static void block_return(acl__wrapper *wrapper, aclrtAllocatorBlock block)
 /* Tells the auditor that a piece of memory is freed, and gives it back to the registered allocator. */
 static void piece_return(acl__wrapper *wrapper, acl__piece *piece, const char *tag)
 {
+    WEIR_ASSERT(piece->address != NULL);
     acl__lock();
     if (check_stream(wrapper->stream, wrapper->stream_id) == ACL_SUCCESS) {
         acl__announce_free(piece->address, wrapper->stream, tag);
@@ -113,6 +115,7 @@ static void wrapper_release(acl__wrapper *wrapper)
         return;
     }
     (void)pthread_mutex_lock(&acl__executors_lock);
+    WEIR_ASSERT(wrapper->references > 0);
     const bool last = --wrapper->references == 0;
     (void)pthread_mutex_unlock(&acl__executors_lock);
     if (last) {
@@ -155,6 +158,7 @@ static bool same_allocator(const acl__allocator *a, const acl__allocator *b)
 
 static struct entry **link_of(const acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(&acl__executors_lock);
     struct entry **link = &entries;
     while (*link != NULL && (*link)->stream != stream) {
         link = &(*link)->next;
@@ -177,6 +181,7 @@ static struct entry *entry_of(acl__stream *stream)
 /* Replaces a stream's wrapper if its registered allocator has changed. The caller releases the former wrapper, *old. */
 static aclError refresh(struct entry *e, acl__wrapper **old)
 {
+    WEIR_ASSERT(*old == NULL);
     acl__allocator now;
     const bool registered = acl__allocator_of(e->stream, &now);
     if (e->wrapper != NULL && registered && same_allocator(&e->wrapper->allocator, &now)) {
@@ -190,6 +195,8 @@ static aclError refresh(struct entry *e, acl__wrapper **old)
 /* `named` is true if the program gave the stream's handle, and false if it gave NULL for the default stream. */
 static aclError choose(acl__supply *supply, bool named, acl__executor executor, acl__wrapper **old)
 {
+    WEIR_ASSERT_HELD(&acl__executors_lock);
+    WEIR_ASSERT(supply->wrapper == NULL);
     struct entry *e = entry_of(supply->stream);
     if (e == NULL) {
         return ACL_ERROR_BAD_ALLOC;
@@ -206,6 +213,7 @@ static aclError choose(acl__supply *supply, bool named, acl__executor executor, 
 
 static bool has_unfinished(const acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return stream->live &&
            (stream->held_first != NULL || weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
 }
@@ -214,6 +222,9 @@ static bool has_unfinished(const acl__stream *stream)
  * synchronised first. */
 static void watch_sharing(const acl__supply *supply)
 {
+    WEIR_ASSERT_HELD(&acl__executors_lock);
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(supply->wrapper != NULL);
     bool overlaps = false;
     for (const struct entry *e = entries; e != NULL && !overlaps; e = e->next) {
         if (e->stream != supply->stream && e->wrapper != NULL &&
@@ -365,6 +376,7 @@ void acl__supply_end(acl__supply *supply)
         return;
     }
     (void)pthread_mutex_lock(&acl__executors_lock);
+    WEIR_ASSERT(supply->wrapper->executing > 0);
     supply->wrapper->executing--;
     (void)pthread_mutex_unlock(&acl__executors_lock);
     wrapper_release(supply->wrapper);
@@ -451,6 +463,7 @@ static aclError announce_alloc(const acl__supply *supply, const void *address, u
 
 static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
 {
+    WEIR_ASSERT(supply->wrapper != NULL);
     acl__piece taken = {NULL, NULL, bytes};
     if (supply->keeps && hint == NULL && reuse(supply->wrapper, bytes, piece)) {
         return ACL_SUCCESS;
@@ -482,6 +495,7 @@ static aclError take_registered(acl__supply *supply, uint64_t bytes, void *hint,
 
 static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
 {
+    WEIR_ASSERT(supply->wrapper == NULL);
     ACL_HOLD_LOCK();
     ACL_TRY(check_stream(supply->stream, supply->stream_id));
     piece->bytes = bytes;
@@ -492,6 +506,7 @@ static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
  * first. */
 static aclError give_own(acl__supply *supply, acl__piece *piece)
 {
+    WEIR_ASSERT(supply->wrapper == NULL && piece->address != NULL);
     const aclError waited = wait(supply);
     acl__lock();
     const aclError freed = acl__free(piece->address);
@@ -521,6 +536,7 @@ uint64_t acl__consumer_peak_bytes(void)
 
 aclError acl__supply_take(acl__supply *supply, uint64_t bytes, void *hint, const char *tag, acl__piece *piece)
 {
+    WEIR_ASSERT(supply->page_bytes > 0);
     piece->address = NULL;
     const uint64_t page = supply->page_bytes;
     ACL_FAIL_IF(bytes > UINT64_MAX / 2, ACL_ERROR_RT_MEMORY_ALLOCATION, "%llu bytes for \"%s\" cannot be had",
@@ -549,5 +565,6 @@ aclError acl__supply_give(acl__supply *supply, acl__piece *piece, const char *ta
 
 bool acl__is_device_memory(const void *address, uint64_t bytes)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)address, bytes) != NULL;
 }

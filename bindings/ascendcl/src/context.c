@@ -9,18 +9,21 @@ static _Thread_local struct {
 
 void acl__context_make_current(acl__context *context)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     current.context = context;
     current.generation = context != NULL ? context->generation : 0;
 }
 
 acl__context *acl__context_current(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__context *context = current.context;
     return context != NULL && context->live && context->generation == current.generation ? context : NULL;
 }
 
 aclError acl__context_need(acl__context **context)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     *context = acl__context_current();
     return *context != NULL
                ? ACL_SUCCESS

@@ -15,6 +15,7 @@ enum { FEW_RANGES = 16 };
  * pinned host memory, which a kernel may touch too. */
 static size_t accesses_of(const weir_ascendcl_kernel *kernel, weir_sim_access *accesses)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     size_t count = 0;
     for (size_t i = 0; i < kernel->range_count; i++) {
         const weir_ascendcl_range *range = &kernel->ranges[i];
@@ -28,6 +29,7 @@ static size_t accesses_of(const weir_ascendcl_kernel *kernel, weir_sim_access *a
 
 static aclError launch_locked(aclrtStream handle, const weir_ascendcl_kernel *kernel, weir_sim_access *accesses)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__stream *stream = NULL;
     const aclError error = acl__stream_of(handle, &stream);
     if (error != ACL_SUCCESS) {

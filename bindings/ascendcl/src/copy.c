@@ -18,6 +18,7 @@ static uint64_t address_of(const void *pointer)
 
 static side side_of(const void *pointer, uint64_t size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     /* Reserved addresses count as device memory, even where no memory is mapped. */
     if (acl__range_at(&acl__rt.device_memory, pointer) != NULL || acl__virtual_is_reserved(pointer)) {
         return DEVICE_SIDE;
@@ -29,6 +30,7 @@ static side side_of(const void *pointer, uint64_t size)
  * runtime. */
 static aclError check_there(const void *pointer, uint64_t size, side where, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_FAIL_IF(where == DEVICE_SIDE && weir_sim_bytes(acl__rt.sim, address_of(pointer), size) == NULL,
                 ACL_ERROR_RT_PARAM_INVALID, "%s: %llu bytes from %p are not all device memory", name,
                 (unsigned long long)size, pointer);
@@ -60,6 +62,7 @@ static struct copy_task copy_of(void *to, const void *from, uint64_t size, const
 
 static weir_status give_by(weir_sim_stream *stream, const struct copy_task *c)
 {
+    WEIR_ASSERT(c->to_side == DEVICE_SIDE || (c->from != NULL && c->from_side == DEVICE_SIDE));
     if (c->from == NULL) {
         return weir_sim_fill(acl__rt.sim, stream, address_of(c->to), c->size, c->value, c->name);
     }
@@ -82,6 +85,7 @@ static weir_status give(weir_sim_stream *stream, int32_t device, const struct co
 
 static aclError submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task *c = (struct copy_task *)(void *)task;
     return acl__status(give(stream->sim, stream->context->device, c), c->name);
 }
@@ -104,6 +108,8 @@ static const acl__task_ops ops = {.submit = submit, .end = end, .clone = clone};
 
 static aclError queue(acl__stream *stream, const struct copy_task *what)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(what->size > 0);
     struct copy_task *task = malloc(sizeof(*task));
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
     *task = *what;
@@ -116,6 +122,7 @@ static aclError queue(acl__stream *stream, const struct copy_task *what)
 /* Runs a copy and waits for it. The device is found by the address, not by the current context. */
 static aclError run(const struct copy_task *c)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     weir_sim_stream *own = weir_sim_default_stream(acl__rt.sim);
     const acl__range *range = acl__range_at(&acl__rt.device_memory, c->to_side == DEVICE_SIDE ? c->to : c->from);
     const weir_status status = give(own, range != NULL ? range->device : 0, c);
@@ -124,6 +131,7 @@ static aclError run(const struct copy_task *c)
 
 aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task c = copy_of(to, from, size, name);
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
@@ -139,6 +147,7 @@ aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *na
 
 aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
     if (size == 0) {
         return ACL_SUCCESS;
@@ -159,11 +168,13 @@ aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
  * simulator can copy later. */
 static aclError degrade(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return acl__stream_wait(stream, -1);
 }
 
 aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task c = copy_of(to, from, size, name);
     if (size == 0 || to == from) {
         return ACL_SUCCESS;
@@ -192,6 +203,7 @@ struct kept {
 static void kept_end(void *ctx)
 {
     struct kept *k = ctx;
+    WEIR_ASSERT(!k->over);
     k->over = true;
     if (!k->launching) {
         free(k);
@@ -200,6 +212,7 @@ static void kept_end(void *ctx)
 
 static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_FAIL_IF(side_of(to, size) != DEVICE_SIDE || side_of(from, size) == DEVICE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: this kind copies from host to device memory", name);
     ACL_TRY(check_there(to, size, DEVICE_SIDE, name));
@@ -230,6 +243,7 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
 
 aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *stream, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task c = {.to = to, .size = size, .value = value, .to_side = side_of(to, size), .name = name};
     if (size == 0) {
         return ACL_SUCCESS;
@@ -296,6 +310,7 @@ ACL_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size
 static aclError copy_async(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                            aclrtStream stream_handle, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (count == 0) {
         return ACL_SUCCESS;
     }

@@ -23,6 +23,7 @@ struct rectangle {
 
 static bool is_device(const void *pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return acl__range_at(&acl__rt.device_memory, pointer) != NULL;
 }
 
@@ -47,6 +48,7 @@ static aclError check_rectangle(const struct rectangle *r, aclrtMemcpyKind kind,
 /* True if the source or the destination of a rectangle is host memory, or all of it is device memory. */
 static bool is_there(const void *start, size_t pitch, const struct rectangle *r)
 {
+    WEIR_ASSERT(r->height > 0);
     return !is_device(start) ||
            weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)start, pitch * (r->height - 1) + r->width) != NULL;
 }
@@ -62,6 +64,7 @@ static aclError check_sides(const struct rectangle *r, const char *name)
 
 static aclError rectangle_now(const struct rectangle *r, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_NEED_CONTEXT(context);
     ACL_TRY(check_sides(r, name));
     ACL_FAIL_IF(is_device(r->to) && is_device(r->from), ACL_ERROR_RT_PARAM_INVALID, "%s: not from device to device",
@@ -87,6 +90,7 @@ ACL_EXPORT aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, siz
 
 static aclError rectangle_async(const struct rectangle *r, aclrtStream handle, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_NEED_STREAM(stream, handle);
     ACL_TRY(check_sides(r, name));
     for (size_t row = 0; row < r->height; row++) {
@@ -180,6 +184,7 @@ static bool lies_in(const void *pointer, const aclrtMemLocation *location)
 
 static aclError check_piece(const struct batch *b, size_t i, const aclrtMemcpyBatchAttr *attribute)
 {
+    WEIR_ASSERT(i < b->count);
     const void *to = b->to[i];
     const void *from = b->from[i];
     ACL_FAIL_IF(to == NULL || from == NULL, ACL_ERROR_RT_PARAM_INVALID, "%s: an address of piece %zu is NULL", b->name,
@@ -213,6 +218,8 @@ static aclError check_pieces(const struct batch *b)
 /* Copies all pieces. `stream` is NULL for a synchronous batch. */
 static aclError copy_pieces(const struct batch *b, acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(b->attribute_count > 0 && b->first_pieces[0] == 0);
     aclError error = check_pieces(b);
     for (size_t i = 0; i < b->count && error == ACL_SUCCESS; i++) {
         error = stream != NULL ? acl__copy_async(b->to[i], b->from[i], b->sizes[i], stream, b->name)
@@ -237,6 +244,7 @@ static aclError begin_batch(const struct batch *b, bool *nothing)
 
 static aclError batch_now(const struct batch *b)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     bool nothing = false;
     ACL_TRY(begin_batch(b, &nothing));
     if (nothing) {
@@ -250,6 +258,7 @@ static aclError batch_now(const struct batch *b)
 
 static aclError batch_async(const struct batch *b, aclrtStream stream_handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     bool nothing = false;
     ACL_TRY(begin_batch(b, &nothing));
     if (nothing) {
@@ -305,6 +314,7 @@ ACL_EXPORT aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void 
 
 static aclError check_words(const void *to, size_t bytes, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (is_device(to)) {
         return weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)to, bytes) != NULL
                    ? ACL_SUCCESS
@@ -359,6 +369,8 @@ struct words {
 
 static aclError fill_words(void *ctx)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(((const struct words *)ctx)->count > 0);
     const struct words *w = ctx;
     for (size_t i = 0; i < w->count; i++) {
         w->to[i] = w->value;

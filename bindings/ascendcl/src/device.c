@@ -9,6 +9,7 @@ static acl__context *first_context;
 
 bool acl__context_is(const void *handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return handle != NULL && weir__slab_owns(&slab, handle) && ((const acl__context *)handle)->live;
 }
 
@@ -24,6 +25,8 @@ static aclError device_is_good(int32_t device)
 
 static aclError context_create(int32_t device, acl__context **out)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(device >= 0 && (uint32_t)device < acl__rt.config.devices);
     acl__context *context = weir__slab_get(&slab);
     ACL_FAIL_IF(context == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a context");
     const uint32_t generation = context->generation + 1;
@@ -39,6 +42,7 @@ static aclError context_create(int32_t device, acl__context **out)
     }
     ACL_LIST_ADD(first_context, context);
     acl__rt.devices[device].runtime_bytes = acl__rt.config.runtime_bytes;
+    WEIR_ASSERT(context->default_stream->context == context);
     *out = context;
     return ACL_SUCCESS;
 }
@@ -46,6 +50,8 @@ static aclError context_create(int32_t device, acl__context **out)
 /* Ends a context. Releases the lock while stream callbacks run. */
 static void context_end(acl__context *context, bool force)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(context->default_stream != NULL);
     context->live = false;
     acl__streams_end_of(context, force);
     ACL_LIST_REMOVE(first_context, context);
@@ -72,6 +78,7 @@ ACL_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 
 static bool is_default(const acl__context *context)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return acl__rt.devices[context->device].default_context == context;
 }
 
@@ -99,6 +106,7 @@ ACL_EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
 
 static aclError default_context_create(int32_t device, acl__context **out)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__context *made = NULL;
     ACL_TRY(context_create(device, &made));
     const aclError error = acl__stream_create_alias(made, &made->alias);
@@ -173,6 +181,7 @@ ACL_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 
 static aclError check_is_set(int32_t device)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_TRY(device_is_good(device));
     ACL_FAIL_IF(acl__rt.devices[device].references == 0, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
                 "device %d is not set, or was reset already", device);
@@ -181,6 +190,7 @@ static aclError check_is_set(int32_t device)
 
 static void end_default_context(acl__device *device, bool force)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__context *context = device->default_context;
     device->references = 0;
     if (context != NULL) {
@@ -201,6 +211,7 @@ static void announce_reset(int32_t device, aclrtDeviceState state)
 /* Drops one use of the device, a call of aclrtSetDevice. If it is the last use, keeps it and sets *is_last. */
 static aclError end_use(int32_t device, bool *is_last)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_TRY(check_is_set(device));
     *is_last = acl__rt.devices[device].references == 1;
     acl__rt.devices[device].references -= !*is_last;

@@ -79,6 +79,7 @@ static uint64_t serial;
 
 static bool is_huge(const struct heap_list *list)
 {
+    WEIR_ASSERT(list >= lists && list < lists + LISTS);
     return acl__kind_is_huge((acl__kind)((list - lists) % ACL__KINDS));
 }
 
@@ -109,6 +110,7 @@ static struct acl__driver_piece *of_size_node(weir__tree_node *node)
 /* Gives a piece the state IDLE or KEPT, and adds it to the index by size of that state. */
 static void index_add(struct acl__driver_piece *p, piece_state state)
 {
+    WEIR_ASSERT(p->heap != NULL && (state == IDLE || state == KEPT));
     p->state = state;
     p->heap->kept_bytes += state == KEPT ? size_of(p) : 0;
     p->by_size.size = size_of(p);
@@ -119,12 +121,15 @@ static void index_add(struct acl__driver_piece *p, piece_state state)
 
 static void index_remove(struct acl__driver_piece *p)
 {
+    WEIR_ASSERT(p->state == IDLE || p->state == KEPT);
+    WEIR_ASSERT(p->state == IDLE || p->heap->kept_bytes >= size_of(p));
     p->heap->kept_bytes -= p->state == KEPT ? size_of(p) : 0;
     weir__tree_remove(&p->heap->by_size[p->state], &p->by_size);
 }
 
 static void resize(struct acl__driver_piece *p, uint64_t start, uint64_t end)
 {
+    WEIR_ASSERT(start < end);
     p->range.start = start;
     p->range.end = end;
     weir__sim_ranges_resized(&p->range);
@@ -133,6 +138,7 @@ static void resize(struct acl__driver_piece *p, uint64_t start, uint64_t end)
 /* Cuts `upper` from the end of a piece that is in no index; the piece keeps `size` bytes. */
 static void cut(struct acl__driver_piece *p, uint64_t size, struct acl__driver_piece *upper)
 {
+    WEIR_ASSERT(size > 0 && size < size_of(p));
     *upper = (struct acl__driver_piece){.heap = p->heap, .list = p->list, .mapped = p->mapped};
     upper->range.start = p->range.start + size;
     upper->range.end = p->range.end;
@@ -148,6 +154,7 @@ static bool can_join(const struct acl__driver_piece *a, const struct acl__driver
 /* Merges a neighbour of the same state, which is in the index, into a piece that is not. */
 static void absorb(struct acl__driver_piece *p, struct acl__driver_piece *other)
 {
+    WEIR_ASSERT(other->range.end == p->range.start || other->range.start == p->range.end);
     const uint64_t start = other->range.start < p->range.start ? other->range.start : p->range.start;
     const uint64_t end = other->range.end > p->range.end ? other->range.end : p->range.end;
     p->is_first |= other->is_first;
@@ -160,6 +167,7 @@ static void absorb(struct acl__driver_piece *p, struct acl__driver_piece *other)
 /* Makes a piece IDLE or KEPT, merges it with its neighbours, and adds it to the index of its state. */
 static void merge_and_index(struct acl__driver_piece *p, piece_state state)
 {
+    WEIR_ASSERT(p->heap != NULL);
     p->state = state;
     struct acl__driver_piece *before = (struct acl__driver_piece *)(void *)weir__sim_ranges_previous(&p->range);
     if (can_join(before, p)) {
@@ -192,6 +200,7 @@ static struct acl__driver_piece *smallest_whole(const struct heap *h)
 /* Gives the memory of a piece, a whole mapping that is in no index, back to the device. Returns its size. */
 static uint64_t unmap(struct acl__driver_piece *p)
 {
+    WEIR_ASSERT(is_whole(p) && p->heap->mapped_bytes >= size_of(p));
     const uint64_t bytes = size_of(p);
     p->heap->mapped_bytes -= bytes;
     p->mapped = 0;
@@ -201,6 +210,22 @@ static uint64_t unmap(struct acl__driver_piece *p)
 }
 
 /* --- heaps --- */
+
+/* Proves the invariants of a heap: its pieces are adjacent and cover it, and kept_bytes is the sum of the KEPT ones. */
+static bool heap_is_sound(const struct heap *h)
+{
+    uint64_t at = 0;
+    uint64_t kept_bytes = 0;
+    for (const weir__sim_range *r = weir__sim_ranges_first(&h->pieces); r != NULL; r = weir__sim_ranges_next(r)) {
+        const struct acl__driver_piece *p = (const struct acl__driver_piece *)(const void *)r;
+        if (r->start != at || p->heap != h) {
+            return false;
+        }
+        at = r->end;
+        kept_bytes += p->state == KEPT ? size_of(p) : 0;
+    }
+    return at == HEAP_BYTES && kept_bytes == h->kept_bytes && kept_bytes <= h->mapped_bytes;
+}
 
 /* Adds a new heap to the front of the list. `whole` becomes its only piece, which is IDLE. */
 static void heap_begin(struct heap_list *list, struct heap *h, struct acl__driver_piece *whole)
@@ -217,6 +242,7 @@ static void heap_begin(struct heap_list *list, struct heap *h, struct acl__drive
 /* Ends a heap without USED pieces. Returns the bytes that it gives back. */
 static uint64_t heap_end(struct heap_list *list, struct heap *h)
 {
+    WEIR_ASSERT(h->mapped_bytes == h->kept_bytes && list->count > 0);
     const uint64_t bytes = h->mapped_bytes;
     for (weir__sim_range *r = weir__sim_ranges_first(&h->pieces); r != NULL; r = weir__sim_ranges_first(&h->pieces)) {
         weir__sim_ranges_remove(&h->pieces, r);
@@ -255,6 +281,7 @@ static void note_used(struct acl__driver_piece *p)
 /* Takes `size` bytes from the beginning of a KEPT piece. Puts the record back if it is not needed. */
 static struct acl__driver_piece *take_kept(struct acl__driver_piece *p, uint64_t size, struct acl__driver_piece *spare)
 {
+    WEIR_ASSERT(p->state == KEPT && size_of(p) >= size);
     index_remove(p);
     if (size_of(p) > size) {
         cut(p, size, spare);
@@ -271,6 +298,7 @@ static struct acl__driver_piece *take_kept(struct acl__driver_piece *p, uint64_t
 static struct acl__driver_piece *take_idle(struct acl__driver_piece *p, uint64_t size, uint64_t room,
                                            struct acl__driver_piece *spare[2])
 {
+    WEIR_ASSERT(p->state == IDLE);
     const uint64_t mapped = round_up(size, ACL__HUGE_PAGE);
     const bool fits = mapped <= room;
     size_t used = 0;
@@ -333,6 +361,10 @@ static struct acl__driver_piece *take_large(struct heap_list *list, uint64_t siz
 
 acl__driver_piece *acl__driver_take(int32_t device, acl__kind kind, uint64_t size, uint64_t room, uint64_t *mapped)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(device >= 0 && (uint32_t)device < acl__rt.config.devices);
+    WEIR_ASSERT(kind < ACL__KINDS);
+    WEIR_ASSERT(size > 0 && size % ACL__NORMAL_PAGE == 0);
     struct heap_list *list = &lists[device * ACL__KINDS + (int32_t)kind];
     struct acl__driver_piece *spare[3] = {NULL};
     *mapped = 0;
@@ -378,6 +410,7 @@ static void renew_threshold(struct heap *h, uint64_t limit)
 /* Returns kept mappings to the device if the heap keeps too much. Returns their bytes. */
 static uint64_t shrink(struct heap *h)
 {
+    WEIR_ASSERT(h->kept_bytes <= h->mapped_bytes);
     uint64_t bytes = 0;
     if (h->kept_bytes < h->threshold_bytes * 2 && h->kept_bytes < h->threshold_bytes + SPARE) {
         return 0;
@@ -393,6 +426,8 @@ static uint64_t shrink(struct heap *h)
 
 uint64_t acl__driver_give(acl__driver_piece *p)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(p->state == USED && p->list->count > 0);
     struct heap_list *list = p->list;
     struct heap *h = p->heap;
     const uint64_t size = size_of(p);
@@ -404,6 +439,7 @@ uint64_t acl__driver_give(acl__driver_piece *p)
         return size;
     }
     h->limited_bytes -= size <= limit ? size : 0;
+    WEIR_ASSERT_THOROUGH(heap_is_sound(h));
     if (size > limit) { /* the whole of its mapping */
         bytes += unmap(p);
     } else {
@@ -418,6 +454,8 @@ uint64_t acl__driver_give(acl__driver_piece *p)
 
 uint64_t acl__driver_return(int32_t device, acl__kind kind)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(kind < ACL__KINDS);
     struct heap_list *list = &lists[device * ACL__KINDS + (int32_t)kind];
     uint64_t bytes = end_idle_heaps(list);
     for (struct heap *h = list->first; h != NULL; h = h->next) {

@@ -4,6 +4,9 @@
 
 static void engine_run(acl__job *job)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(!acl__rt.engine.busy);
+    WEIR_ASSERT(job->run != NULL && job->done != NULL);
     acl__rt.engine.busy = true;
     (void)pthread_mutex_unlock(acl__mutex());
     job->run(job);
@@ -49,6 +52,7 @@ static void *engine_main(void *unused)
 
 aclError acl__engine_need(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (!acl__rt.engine.running && !acl__rt.engine.ends) {
         acl__rt.engine.running = pthread_create(&acl__rt.engine.thread, NULL, engine_main, NULL) == 0;
     }
@@ -59,6 +63,8 @@ aclError acl__engine_need(void)
 
 aclError acl__engine_post(acl__job *job)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(*acl__rt.engine.last == NULL);
     ACL_TRY(acl__engine_need());
     job->next = NULL;
     *acl__rt.engine.last = job;

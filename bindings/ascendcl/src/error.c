@@ -76,6 +76,7 @@ static struct texts *my_texts(void)
 
 static void note_text(aclError code, const char *text)
 {
+    WEIR_ASSERT(text != NULL);
     struct texts *texts = my_texts();
     if (texts == NULL) {
         return;
@@ -88,6 +89,8 @@ static void note_text(aclError code, const char *text)
         line[length - 1] = '\n';
     }
     size_t kept = strlen(texts->pending);
+    WEIR_ASSERT(length > 0 && length < sizeof(line));
+    WEIR_ASSERT(kept < TEXT_BYTES);
     if (kept > TEXT_BYTES - 1 - length) { /* the oldest are cut off */
         kept = TEXT_BYTES - 1 - length;
     }
@@ -98,12 +101,14 @@ static void note_text(aclError code, const char *text)
 
 static void note(aclError code, const char *text)
 {
+    WEIR_ASSERT(code != ACL_SUCCESS);
     mine.code = code;
     note_text(code, text);
 }
 
 void acl__errors_apart(void (*function)(void *ctx), void *ctx)
 {
+    WEIR_ASSERT(function != NULL);
     const aclError code = mine.code;
     struct texts *texts = mine.texts;
     (void)set_texts(NULL);
@@ -118,6 +123,7 @@ void acl__errors_apart(void (*function)(void *ctx), void *ctx)
 /* Records an error with a sentence. If `name` is not NULL, the name and a colon come before the sentence. */
 static aclError fail(const char *name, aclError code, const char *format, va_list arguments)
 {
+    WEIR_ASSERT(format != NULL);
     char text[512];
     const int before = name != NULL ? snprintf(text, sizeof(text), "%s: ", name) : 0;
     (void)vsnprintf(text + before, sizeof(text) - (size_t)before, format, arguments);
@@ -172,6 +178,8 @@ aclError acl__not_simulated(acl__function function)
 
 void acl__task_name(acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(task->ops != NULL);
     static uint32_t last; /* under the runtime's lock */
     if (mine.thread == 0) {
         mine.thread = (uint32_t)syscall(SYS_gettid);

@@ -49,6 +49,7 @@ static uint32_t event_count;
 /* Creates a recording with one reference. Its simulator event stays with the slab object for the next use. */
 static acl__record *record_new(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__record *record = weir__slab_get(&records);
     if (record == NULL || (record->sim == NULL && weir_device_event_create(acl__rt.memory, &record->sim) != WEIR_OK)) {
         if (record != NULL) {
@@ -58,6 +59,7 @@ static acl__record *record_new(void)
         return NULL;
     }
     record->references = 1;
+    WEIR_ASSERT(record->sim != NULL);
     record->submitted = false;
     record->dropped = false;
     record->is_reset = false;
@@ -68,6 +70,8 @@ static acl__record *record_new(void)
 
 void acl__record_release(acl__record *record)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(record == NULL || record->references > 0);
     if (record != NULL && --record->references == 0) {
         weir__slab_put(&records, record);
     }
@@ -75,6 +79,8 @@ void acl__record_release(acl__record *record)
 
 static acl__record *record_hold(acl__record *record)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(record->references > 0);
     record->references++;
     return record;
 }
@@ -82,12 +88,14 @@ static acl__record *record_hold(acl__record *record)
 /* True if the recording is complete (all stream work before it has ended), or was dropped. */
 static bool is_complete(const acl__record *record)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return record->dropped || (record->submitted && record->time_ns <= weir_sim_now(acl__rt.sim));
 }
 
 /* Tells the auditor that the host now knows the recording to be complete. */
 static void host_saw(const acl__record *record)
 {
+    WEIR_ASSERT(record->dropped || record->submitted);
     bool complete = false;
     if (!record->dropped) {
         (void)weir_device_event_query(acl__rt.memory, record->sim, &complete);
@@ -110,6 +118,7 @@ struct record_task {
 static aclError record_submit(acl__stream *stream, acl__task *task)
 {
     acl__record *record = ((struct record_task *)(void *)task)->record;
+    WEIR_ASSERT(!record->submitted && !record->dropped);
     const weir_status status = weir_device_event_record(acl__rt.memory, record->sim, stream->sim);
     if (status == WEIR_OK) {
         record->submitted = true;
@@ -168,6 +177,7 @@ aclError acl__record_wait_queue(acl__stream *stream, acl__record *record)
 
 aclError acl__record_join(acl__stream *stream, acl__record *record)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (record->dropped) {
         return ACL_SUCCESS;
     }
@@ -181,6 +191,8 @@ aclError acl__record_join(acl__stream *stream, acl__record *record)
 
 static void event_release(acl__event *event)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(event->references > 0);
     if (--event->references == 0) {
         acl__record_release(event->latest);
         event->latest = NULL;
@@ -190,6 +202,7 @@ static void event_release(acl__event *event)
 
 static aclError event_of(aclrtEvent handle, acl__event **event)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "the event is NULL");
     ACL_FAIL_IF(!weir__slab_owns(&events, handle) || !((acl__event *)handle)->live, ACL_ERROR_RT_INVALID_HANDLE,
                 "%p is not a live event", handle);
@@ -272,6 +285,7 @@ ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
 {
     ACL_ENTER_LOCKED(aclrtDestroyEvent);
     NEED_EVENT(event, handle); /* an event may be destroyed before it is complete: a queued wait keeps the recording */
+    WEIR_ASSERT(event_count > 0);
     event->live = false;
     event_count--;
     event_release(event);
@@ -324,7 +338,9 @@ struct event_task {
 
 static aclError wait_submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct event_task *w = (struct event_task *)(void *)task;
+    WEIR_ASSERT(w->event->queued_waits > 0);
     const uint64_t begin_ns = arrival(stream);
     acl__record *record = w->record;
     if (record == NULL && !(w->event->is_reset && begin_ns >= w->event->reset_ns)) {
@@ -355,6 +371,7 @@ static void event_end(acl__task *task)
 
 static void wait_end(acl__task *task)
 {
+    WEIR_ASSERT(((struct event_task *)(void *)task)->event->queued_waits > 0);
     ((struct event_task *)(void *)task)->event->queued_waits--;
     event_end(task);
 }
@@ -364,7 +381,9 @@ static void wait_end(acl__task *task)
  * stream. In the simulator that wait is over already, so the report has a warning. */
 static aclError reset_submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct event_task *t = (struct event_task *)(void *)task;
+    WEIR_ASSERT(t->event->references > 0);
     if (t->record != NULL) {
         if (t->record->waits_begin_ns > arrival(stream)) {
             acl__report_warning(
@@ -387,6 +406,8 @@ static const acl__task_ops reset_ops = {.submit = reset_submit, .end = event_end
 
 static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__event *event, acl__record *record)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(event->references > 0);
     struct event_task *task = calloc(1, sizeof(*task));
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task");
     task->task.ops = ops;
@@ -474,6 +495,7 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
  * so that time passes for a program that polls. */
 static bool poll(const acl__event *event, bool unrecorded)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__ask();
     const bool complete = event->latest != NULL ? is_complete(event->latest) : unrecorded;
     if (complete && event->latest != NULL) {
@@ -521,6 +543,8 @@ ACL_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitS
 /* Waits until a recording is complete; `timeout_ms` -1: no limit. The caller holds a reference to the recording. */
 static aclError wait_for(const acl__record *record, int64_t timeout_ms)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(record->references > 0);
     const acl__deadline deadline = acl__deadline_in(timeout_ms);
     while (!is_complete(record)) {
         ACL_FAIL_IF(!acl__wait_step(record->submitted ? record->time_ns : 0, &deadline),

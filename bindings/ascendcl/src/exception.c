@@ -42,6 +42,7 @@ struct report {
 
 static void call(void *ctx)
 {
+    WEIR_ASSERT(((const struct report *)ctx)->callback != NULL);
     const struct report *r = ctx;
     r->callback(r->info);
 }
@@ -49,6 +50,8 @@ static void call(void *ctx)
 /* Calls the callback for all failures that are not reported yet. The lock is held, but released during the calls. */
 static void report_all(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(!exceptions.reporting);
     exceptions.reporting = true;
     exceptions.reporter = pthread_self();
     while (exceptions.first != NULL) {
@@ -65,6 +68,7 @@ static void report_all(void)
         }
         free(info);
         acl__lock();
+        WEIR_ASSERT(atomic_load_explicit(&exceptions.left, memory_order_relaxed) > 0);
         (void)atomic_fetch_sub_explicit(&exceptions.left, 1, memory_order_relaxed);
     }
     exceptions.reporting = false;
@@ -75,6 +79,7 @@ static void report_all(void)
  * is the caller. The lock is held. */
 static void report_or_wait(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     while (exceptions.reporting && !pthread_equal(exceptions.reporter, pthread_self())) {
         (void)pthread_cond_wait(&exceptions.reported, acl__mutex());
     }
@@ -100,6 +105,8 @@ static void job_run(acl__job *job)
 
 static void job_done(acl__job *job)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(exceptions.posted);
     (void)job;
     exceptions.posted = false;
     if (exceptions.first != NULL) { /* another failed task arrived while the callback ran */
@@ -109,6 +116,9 @@ static void job_done(acl__job *job)
 
 void acl__exception(acl__stream *stream, const acl__task *task, aclError error)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(error != ACL_SUCCESS);
+    WEIR_ASSERT(*exceptions.last == NULL);
     const int32_t device = stream->context->device;
     exceptions.faults[device] = error;
     if (exceptions.callback == NULL) {

@@ -36,6 +36,7 @@ static bool function_named(const char *name, size_t length, acl__function *funct
 /* Parses one NAME:N[+][=CODE]. Returns its end, or NULL if the text is not of that form. */
 static const char *parse_fault(const char *text, struct fault *parsed)
 {
+    WEIR_ASSERT(text != NULL && *text != '\0');
     const size_t length = strcspn(text, ":,");
     char *end = NULL;
     if (text[length] != ':' || !function_named(text, length, &parsed->function)) {
@@ -90,6 +91,7 @@ static bool contains(const char *name, const char *part)
 
 static aclError usual_error(acl__function function)
 {
+    WEIR_ASSERT(function < ACL_FN_COUNT);
     const char *name = acl__function_name(function);
     if (contains(name, "Malloc") || contains(name, "Reserve") || contains(name, "Register")) {
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
@@ -105,6 +107,8 @@ static aclError usual_error(acl__function function)
 
 aclError acl__faults_strike(acl__function function, uint64_t nth, uint64_t overall)
 {
+    WEIR_ASSERT(function < ACL_FN_COUNT);
+    WEIR_ASSERT(nth > 0 && overall > 0);
     for (size_t i = 0; i < fault_count; i++) {
         const struct fault *f = &faults[i];
         const bool any = f->function == ACL_FN_COUNT;

@@ -42,12 +42,14 @@ static uint64_t address_of(const void *pointer)
 
 static void pay(uint64_t bytes, uint64_t ns_per_mib)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const uint64_t mib = (bytes + (1 << 20) - 1) >> 20;
     weir_sim_advance(acl__rt.sim, ns_per_mib == 0 || mib < UINT64_MAX / ns_per_mib ? mib * ns_per_mib : UINT64_MAX);
 }
 
 bool acl__host_take(uint64_t bytes)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const uint64_t addresses = UINT64_C(8) << 40; /* of the vendor's driver */
     const uint64_t most = acl__rt.config.host_bytes != 0 ? acl__rt.config.host_bytes : addresses;
     if (taken_bytes > most || bytes > most - taken_bytes) {
@@ -59,6 +61,8 @@ bool acl__host_take(uint64_t bytes)
 
 void acl__host_give(uint64_t bytes)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(bytes <= taken_bytes);
     taken_bytes -= bytes;
 }
 
@@ -73,6 +77,7 @@ static uint64_t alignment(void)
 /* Maps fresh pages at a multiple of `align`, a power of two and a multiple of the page. NULL: out of memory. */
 static void *map_pages(size_t size, size_t align)
 {
+    WEIR_ASSERT(size > 0 && align > 0 && (align & (align - 1)) == 0);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t spare = align - page;
     char *start = mmap(NULL, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -152,6 +157,7 @@ static uint64_t latest_end(void)
 
 static void look_for_end(struct pinned *p)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (!p->over_is_known && acl__rt.held_tasks == 0) {
         p->over_ns = latest_end();
         p->over_is_known = true;
@@ -166,12 +172,14 @@ static bool is_over(struct pinned *p)
 
 static void unmap(struct pinned *p)
 {
+    WEIR_ASSERT(p->over_is_known);
     (void)munmap(p->start, p->size);
     free(p);
 }
 
 static void sweep(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (struct pinned **link = &freed_early; *link != NULL;) {
         struct pinned *p = *link;
         if (is_over(p)) {
@@ -185,6 +193,7 @@ static void sweep(void)
 
 static void pages_free(struct pinned *p)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (is_over(p)) {
         unmap(p);
         return;
@@ -210,6 +219,8 @@ static bool is_above_limit(uint64_t size)
 
 static aclError pin(uint64_t size, int32_t device, const char *name, void **pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(size > 0);
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     sweep();
     if (is_above_limit(size)) {
@@ -283,12 +294,14 @@ ACL_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallo
 /* Returns the first registered range that overlaps [start, start + size), or NULL. */
 static acl__range *registered_in(uint64_t start, uint64_t size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     weir__sim_range *r = weir__sim_ranges_after(&acl__rt.registered, start);
     return r != NULL && r->start < start + size ? (acl__range *)(void *)r : NULL;
 }
 
 aclError acl__host_free(void *pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__range *range = acl__range_at(&acl__rt.host_memory, pointer);
     ACL_FAIL_IF(range == NULL || range->range.start != address_of(pointer), ACL_ERROR_RT_PARAM_INVALID,
                 "aclrtFreeHost: %p is not what aclrtMallocHost gave, or was freed", pointer);
@@ -296,6 +309,7 @@ aclError acl__host_free(void *pointer)
     ACL_FAIL_IF(registered_in(range->range.start, size) != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "aclrtFreeHost: %p is registered: aclrtHostUnregister comes first", pointer);
     struct pinned *p = range->owner;
+    WEIR_ASSERT(p != NULL && p->start == pointer && p->size == size);
     acl__range_remove(&acl__rt.host_memory, range);
     acl__host_give(size);
     pages_free(p);
@@ -325,6 +339,7 @@ ACL_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
 
 static bool contains(const acl__range *range, uint64_t start, uint64_t size)
 {
+    WEIR_ASSERT(range == NULL || (start >= range->range.start && start < range->range.end));
     return range != NULL && range->range.end - start >= size;
 }
 
@@ -428,6 +443,7 @@ ACL_EXPORT aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint3
 
 bool acl__is_pinned(const void *pointer, uint64_t size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const uint64_t start = address_of(pointer);
     return contains(acl__range_at(&acl__rt.host_memory, pointer), start, size) ||
            contains(acl__range_at(&acl__rt.registered, pointer), start, size);

@@ -65,6 +65,7 @@ ACL_EXPORT void weir_ascendcl_set_kernel_hook(weir_ascendcl_kernel_hook function
 
 static struct binary **binary_link(const void *handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct binary **link = &binaries;
     while (*link != NULL && *link != handle) {
         link = &(*link)->next;
@@ -75,6 +76,7 @@ static struct binary **binary_link(const void *handle)
 /* Returns the function of a handle and stores the function's binary. Returns NULL if there is no such function. */
 static const struct function *function_of(const void *handle, const struct binary **binary)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (const struct binary *b = binaries; b != NULL; b = b->next) {
         for (const struct function *f = b->functions; f != NULL; f = f->next) {
             if (f == handle) {
@@ -88,6 +90,7 @@ static const struct function *function_of(const void *handle, const struct binar
 
 static aclError binary_create(aclrtBinHandle *handle, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct binary *b = calloc(1, sizeof(*b));
     ACL_FAIL_IF(b == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory", name);
     b->next = binaries;
@@ -100,6 +103,7 @@ static aclError binary_create(aclrtBinHandle *handle, const char *name)
 static aclError find_function(const aclrtBinHandle handle, const char *name, uint64_t entry, aclrtFuncHandle *function,
                               const char *caller)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct binary *b = *binary_link(handle);
     ACL_FAIL_IF(b == NULL, ACL_ERROR_RT_PARAM_INVALID, "%s: binHandle is no loaded binary", caller);
     struct function *f = b->functions;
@@ -178,6 +182,7 @@ ACL_EXPORT aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t ma
 /* Frees the arguments of a binary's functions. */
 static void arguments_end(const struct binary *binary)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (struct arguments **link = &all_arguments; *link != NULL;) {
         struct arguments *a = *link;
         if (a->binary != binary) {
@@ -217,6 +222,7 @@ ACL_EXPORT aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
 
 static struct arguments **arguments_link(const void *handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct arguments **link = &all_arguments;
     while (*link != NULL && *link != handle) {
         link = &(*link)->next;
@@ -239,6 +245,7 @@ static void *position_handle(size_t position)
 static aclError position_of(const struct arguments *a, aclrtParamHandle handle, size_t size, size_t *position,
                             const char *name)
 {
+    WEIR_ASSERT(a->size == 0 || a->bytes != NULL);
     const uintptr_t value = (uintptr_t)handle;
     ACL_FAIL_IF(value == 0 || value - 1 > a->size || size > a->size - (value - 1), ACL_ERROR_RT_PARAM_INVALID,
                 "%s: paramHandle is no parameter of %zu bytes", name, size);
@@ -248,6 +255,8 @@ static aclError position_of(const struct arguments *a, aclrtParamHandle handle, 
 
 static aclError append(struct arguments *a, const void *from, size_t size, aclrtParamHandle *handle, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(a->size % ARGUMENT_ALIGNMENT == 0);
     const size_t start = a->size;
     ACL_FAIL_IF(size > SIZE_MAX / 2 - start, ACL_ERROR_INVALID_PARAM, "%s: %zu bytes are too many", name, size);
     const size_t end = (start + size + ARGUMENT_ALIGNMENT - 1) / ARGUMENT_ALIGNMENT * ARGUMENT_ALIGNMENT;

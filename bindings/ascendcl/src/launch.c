@@ -16,6 +16,8 @@ struct kernel_task {
 
 static void kernel_release(struct kernel_task *k)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(k->holders > 0);
     if (--k->holders > 0) {
         return;
     }
@@ -33,6 +35,7 @@ static void task_end(acl__task *task)
 /* Called by the simulator when virtual time reaches the kernel's end. */
 static void kernel_over(void *ctx)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct kernel_task *k = ctx;
     if (k->kernel.compute != NULL) {
         const aclError error = k->kernel.compute(k->kernel.ctx);
@@ -50,6 +53,7 @@ static void kernel_dropped(void *ctx)
 
 static aclError kernel_submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct kernel_task *k = (struct kernel_task *)(void *)task;
     k->stream = stream;
     k->stream_id = stream->id;
@@ -77,7 +81,9 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
 /* Clones a kernel. A kernel with an `end` function cannot be repeated, because `end` is called exactly once. */
 static acl__task *kernel_clone(const acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct kernel_task *k = (const struct kernel_task *)(const void *)task;
+    WEIR_ASSERT(k->kernel.accesses == k->accesses);
     const size_t bytes = sizeof(*k) + k->kernel.access_count * sizeof(weir_sim_access);
     struct kernel_task *clone = k->kernel.end == NULL ? malloc(bytes) : NULL;
     if (clone == NULL) {
@@ -94,6 +100,8 @@ static const acl__task_ops kernel_ops = {.submit = kernel_submit, .end = task_en
 
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(kernel->access_count == 0 || kernel->accesses != NULL);
     const size_t bytes = kernel->access_count * sizeof(weir_sim_access);
     struct kernel_task *k = calloc(1, sizeof(*k) + bytes);
     if (k == NULL) {

@@ -14,6 +14,8 @@ struct acl__listener {
 
 aclError acl__listener_set(acl__listener **list, const char *name, acl__listener_call call)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(name != NULL);
     while (*list != NULL && strcmp((*list)->name, name) != 0) {
         list = &(*list)->next;
     }
@@ -44,5 +46,6 @@ size_t acl__listeners_copy(acl__listener *const *list, acl__listener_call copies
         copies[count++] = l->call;
     }
     acl__unlock();
+    WEIR_ASSERT(count <= ACL__LISTENERS);
     return count;
 }

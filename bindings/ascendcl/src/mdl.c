@@ -28,6 +28,8 @@ static void model_free(acl__model *model)
 /* Drops a reference to a model. The lock is held. */
 static void release_locked(acl__model *model)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(model->references > 0);
     if (--model->references == 0) {
         model_free(model);
     }
@@ -41,6 +43,7 @@ void acl__model_release(acl__model *model)
 
 static acl__model **link_of(uint32_t id)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__model **link = &models;
     while (*link != NULL && (*link)->id != id) {
         link = &(*link)->next;
@@ -79,6 +82,7 @@ static aclError parse_error(weir_status status, const char *function, const acl_
 
 static bool layout_weights(acl__model *model)
 {
+    WEIR_ASSERT(model->weight_at == NULL && model->weight_bytes == 0);
     const acl__network *n = model->network;
     model->weight_at = calloc((size_t)n->layer_count + 1, sizeof(*model->weight_at));
     if (model->weight_at == NULL) {
@@ -113,6 +117,8 @@ static bool derive(acl__model *model)
 /* Gives a model memory for its weights and an id, and adds it to the list of models. */
 static aclError add(acl__model *model)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(model->plan != NULL && model->weight_at != NULL);
     ACL_NEED_CONTEXT(context);
     model->device = context->device;
     if (model->weight_bytes > 0) {
@@ -250,6 +256,7 @@ struct aclmdlDesc {
 
 uint32_t acl__shape_dims(const acl__shape *shape, int64_t dims[5])
 {
+    WEIR_ASSERT(shape->rank <= 4);
     const uint64_t all[4] = {shape->c, shape->d, shape->h, shape->w};
     /* For each rank, the positions in `all` of the dimensions that a shape of this rank has, outermost first. */
     static const int has[5][4] = {{-1}, {3}, {2, 3}, {0, 2, 3}, {0, 1, 2, 3}};
@@ -288,6 +295,7 @@ ACL_EXPORT aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
  * Returns false if the network does not run with such inputs. */
 static bool shapes_with(const acl__model *model, uint64_t more, acl__shape *shapes)
 {
+    WEIR_ASSERT(model->shapes != NULL);
     acl__model_error unused;
     const acl__network *n = model->network;
     acl__shape *inputs = calloc(n->input_count, sizeof(*inputs));
@@ -318,6 +326,7 @@ static void describe(struct end *out, const acl__blob *blob, const acl__shape *u
 
 static bool describe_all(aclmdlDesc *desc, const acl__model *model)
 {
+    WEIR_ASSERT(desc->ends == NULL && desc->input_count == 0 && desc->output_count == 0);
     const acl__network *n = model->network;
     acl__shape *other = calloc(n->blob_count, sizeof(*other));
     desc->ends = calloc((size_t)n->input_count + n->output_count, sizeof(*desc->ends));
@@ -432,6 +441,7 @@ ACL_FACT(aclDataType, aclmdlGetOutputDataType, (const aclmdlDesc *modelDesc, siz
 
 static aclFormat format_of(const struct end *end)
 {
+    WEIR_ASSERT(end != NULL);
     return end->dims.dimCount == 4 ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
 }
 

@@ -32,6 +32,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 /* Returns the offset of mark number i in a piece of memory. The last mark ends where the piece ends. */
 static uint64_t mark_at(uint64_t bytes, uint64_t i)
 {
+    WEIR_ASSERT(bytes >= sizeof(uint64_t));
     const uint64_t at = i * MARK_STEP;
     return at <= bytes - sizeof(uint64_t) ? at : bytes - sizeof(uint64_t);
 }
@@ -108,6 +109,7 @@ struct mdl_kernel {
 
 static bool all_there(const struct mdl_kernel *k)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (uint32_t i = 0; i < k->read_count + k->write_count; i++) {
         if (!acl__is_device_memory(k->spans[i].address, k->spans[i].bytes)) {
             return false;
@@ -118,7 +120,9 @@ static bool all_there(const struct mdl_kernel *k)
 
 static aclError compute(void *ctx)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct mdl_kernel *k = ctx;
+    WEIR_ASSERT(!k->copies || (k->read_count == 1 && k->write_count == 1));
     uint64_t digest = k->seed;
     bool intact = true;
     if (!all_there(k)) {
@@ -187,6 +191,7 @@ static void execution_fini(struct execution *e)
 
 static aclError execution_init(struct execution *e)
 {
+    WEIR_ASSERT(e->model != NULL && e->shapes == NULL);
     const acl__network *n = e->model->network;
     e->inputs = calloc(n->input_count, sizeof(*e->inputs));
     e->shapes = calloc(n->blob_count, sizeof(*e->shapes));
@@ -231,6 +236,7 @@ static aclError shape_of(const struct execution *e, uint32_t input, const aclTen
 
 static const aclDataBuffer *buffer_of(const aclmdlDataset *set, uint32_t index)
 {
+    WEIR_ASSERT(index < set->count);
     return set->entries[index].buffer;
 }
 
@@ -262,6 +268,7 @@ static void size_storages(struct execution *e)
     const acl__plan *plan = e->model->plan;
     for (uint32_t b = 0; b < e->model->network->blob_count; b++) {
         const uint32_t s = plan->storage_of[b];
+        WEIR_ASSERT(s < plan->storage_count);
         const uint64_t bytes = plan->storages[s].kind == ACL__STORAGE_INTERNAL ? acl__shape_bytes(&e->shapes[b])
                                                                                : acl__dense_bytes(&e->shapes[b]);
         e->bytes[s] = bytes > e->bytes[s] ? bytes : e->bytes[s];
@@ -309,6 +316,7 @@ static aclError describe_outputs(struct execution *e)
 
 static struct span span_of(const struct execution *e, uint32_t storage)
 {
+    WEIR_ASSERT(storage < e->model->plan->storage_count);
     const acl__storage *s = &e->model->plan->storages[storage];
     switch (s->kind) {
     case ACL__STORAGE_INPUT:
@@ -329,6 +337,7 @@ static weir_sim_access access_to(const void *address, uint64_t bytes, bool write
 static aclError launch(const struct execution *e, struct mdl_kernel *k, const char *tag, uint64_t duration_ns,
                        const void *weights, uint64_t weight_bytes)
 {
+    WEIR_ASSERT(k->read_count + k->write_count > 0);
     const uint32_t count = k->read_count + k->write_count;
     weir_sim_access *accesses = calloc((size_t)count + 1, sizeof(*accesses));
     if (accesses == NULL) {
@@ -371,6 +380,7 @@ static const char *weights_of(const struct execution *e)
 
 static aclError launch_layer(const struct execution *e, uint32_t l)
 {
+    WEIR_ASSERT(l < e->model->network->layer_count);
     const acl__network *n = e->model->network;
     const acl__layer *layer = &n->layers[l];
     struct mdl_kernel *k = kernel_create(layer->bottom_count + layer->top_count + 1, mix(layer->kind, l));
@@ -395,6 +405,7 @@ static aclError launch_layer(const struct execution *e, uint32_t l)
 
 static aclError take_outputs(struct execution *e, uint32_t l)
 {
+    WEIR_ASSERT(l < e->model->network->layer_count);
     const acl__network *n = e->model->network;
     const acl__layer *layer = &n->layers[l];
     aclError error = ACL_SUCCESS;
@@ -410,6 +421,7 @@ static aclError take_outputs(struct execution *e, uint32_t l)
 
 static aclError give_gone(struct execution *e, uint32_t l)
 {
+    WEIR_ASSERT(l < e->model->network->layer_count);
     const acl__plan *plan = e->model->plan;
     aclError first = ACL_SUCCESS;
     for (uint32_t i = plan->gone_first[l]; i < plan->gone_first[l + 1]; i++) {
@@ -422,6 +434,7 @@ static aclError give_gone(struct execution *e, uint32_t l)
 
 static aclError run_layer(struct execution *e, uint32_t l)
 {
+    WEIR_ASSERT(e->border.address == NULL);
     const acl__network *n = e->model->network;
     const acl__layer *layer = &n->layers[l];
     const acl__layer_class class = acl__layer_class_of(layer->kind);
@@ -473,6 +486,7 @@ static aclError copy_shared_outputs(const struct execution *e)
  * weights; this is the only request with advice. */
 static aclError refresh_weights(struct execution *e)
 {
+    WEIR_ASSERT(e->weights.address == NULL);
     if (!acl__rt.config.refresh_weights || e->model->weights == NULL || e->supply.wrapper == NULL) {
         return ACL_SUCCESS;
     }

@@ -110,6 +110,7 @@ static struct segment *segment_at(const struct pool *p, uint64_t address)
 
 static void drop_stamps(struct segment *s)
 {
+    WEIR_ASSERT(s->stamp_count <= STAMPS);
     while (s->stamp_count > 0) {
         acl__stamp_drop(&s->stamps[--s->stamp_count]);
     }
@@ -117,6 +118,7 @@ static void drop_stamps(struct segment *s)
 
 static void segment_delete(struct pool *p, struct segment *s)
 {
+    WEIR_ASSERT(s->state != BUSY);
     drop_stamps(s);
     acl__stamp_drop(&s->made);
     weir__sim_ranges_remove(&p->segments, &s->range);
@@ -126,6 +128,7 @@ static void segment_delete(struct pool *p, struct segment *s)
 /* Drops the stamps (records of a stream's last use of a segment) that the host has seen complete. */
 static void tidy_stamps(struct segment *s)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->stamp_count; i++) {
         if (acl__stamp_is_seen(&s->stamps[i])) {
@@ -147,6 +150,7 @@ static bool can_join(const struct segment *a, const struct segment *b)
 /* Merges segment b, which begins where a ends, into a. If each has a stamp of its last use, the later stamp stays. */
 static void join(struct pool *p, struct segment *a, struct segment *b)
 {
+    WEIR_ASSERT(can_join(a, b));
     if (a->stamp_count == 1 && b->stamps[0].tick > a->stamps[0].tick) {
         const acl__stamp later = a->stamps[0];
         a->stamps[0] = b->stamps[0];
@@ -161,6 +165,7 @@ static void join(struct pool *p, struct segment *a, struct segment *b)
 /* Merges a segment with its neighbours where can_join allows it. Returns the merged segment. */
 static struct segment *coalesce(struct pool *p, struct segment *s)
 {
+    WEIR_ASSERT(s->state != BUSY);
     struct segment *before = previous_segment(s);
     if (can_join(before, s)) {
         join(p, before, s);
@@ -175,6 +180,8 @@ static struct segment *coalesce(struct pool *p, struct segment *s)
 
 static struct segment *segment_add(struct pool *p, uint64_t start, uint64_t end, segment_state state)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(start < end && start % PAGE == 0 && end % PAGE == 0);
     struct segment *s = weir__slab_get(&segments_slab);
     if (s != NULL) {
         memset(s, 0, sizeof(*s));
@@ -189,6 +196,8 @@ static struct segment *segment_add(struct pool *p, uint64_t start, uint64_t end,
 /* Cuts a segment in two at an address inside it. Returns the upper part; NULL: out of host memory. */
 static struct segment *split(struct pool *p, struct segment *s, uint64_t at)
 {
+    WEIR_ASSERT(s->state != BUSY);
+    WEIR_ASSERT(at > s->range.start && at < s->range.end && at % PAGE == 0);
     const uint64_t end = s->range.end;
     s->range.end = at;
     weir__sim_ranges_resized(&s->range);
@@ -204,16 +213,40 @@ static struct segment *split(struct pool *p, struct segment *s, uint64_t at)
     return upper;
 }
 
+/* Proves the invariants of a pool: its segments cover its addresses, and the counters are their sums. */
+static bool pool_is_sound(const struct pool *p)
+{
+    uint64_t at = p->range->range.start;
+    uint64_t used = 0;
+    uint64_t cached = 0;
+    uint64_t blocks = 0;
+    for (const struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
+        if (s->range.start != at || s->stamp_count > STAMPS || (s->state != CACHED && s->stamp_count > 0)) {
+            return false;
+        }
+        at = s->range.end;
+        used += s->state == BUSY ? size_of(s) : 0;
+        cached += s->state == CACHED ? size_of(s) : 0;
+        blocks += s->state == BUSY;
+    }
+    return at == p->range->range.end && used == p->used && cached == p->cached && blocks == p->blocks &&
+           p->reserved >= used + cached;
+}
+
 /* --- pages --- */
 
 static struct page *page_at(const struct pool *p, uint64_t address)
 {
+    WEIR_ASSERT(address >= p->range->range.start && address < p->range->range.end);
+    WEIR_ASSERT(address % PAGE == 0);
     return &p->pages[(address - p->range->range.start) / PAGE];
 }
 
 /* Gives one page mapped memory. */
 static weir_status page_fill(struct pool *p, struct page *at, uint64_t address)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(!at->mapped || at->memory != 0);
     weir_status status = WEIR_OK;
     if (at->memory == 0) {
         if (!acl__capacity_take(p->device, PAGE, true)) {
@@ -238,6 +271,9 @@ static weir_status page_fill(struct pool *p, struct page *at, uint64_t address)
  * it back. */
 static void page_empty(struct pool *p, struct page *at, uint64_t address)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(!at->mapped || at->memory != 0);
+    WEIR_ASSERT(at->memory == 0 || p->reserved >= PAGE);
     if (at->mapped) {
         at->mapped = weir_device_vm_unmap(acl__rt.memory, address, PAGE) != WEIR_OK;
     }
@@ -259,6 +295,7 @@ static void pages_empty(struct pool *p, uint64_t start, uint64_t end)
  * then refuses to take. */
 static weir_status pages_fill(struct pool *p, const struct segment *s)
 {
+    WEIR_ASSERT(s->state == FREE);
     for (uint64_t at = s->range.start; at < s->range.end; at += PAGE) {
         const weir_status status = page_fill(p, page_at(p, at), at);
         if (status != WEIR_OK) {
@@ -276,6 +313,7 @@ typedef enum wait_policy { LOOK, WAIT } wait_policy;
 /* True if all work that may touch a segment is complete. If so, the work also counts as seen by the host. */
 static bool is_over(struct segment *s, wait_policy how)
 {
+    WEIR_ASSERT(s->state == CACHED);
     tidy_stamps(s);
     for (uint32_t i = 0; i < s->stamp_count; i++) {
         if (how == WAIT ? !acl__stamp_await(&s->stamps[i]) : !acl__stamp_look(&s->stamps[i])) {
@@ -289,6 +327,8 @@ static bool is_over(struct segment *s, wait_policy how)
 /* Gives at most `bytes` of memory at the upper end of a segment back to the device. Returns the bytes given back. */
 static uint64_t release_from(struct pool *p, struct segment *s, uint64_t bytes)
 {
+    WEIR_ASSERT(s->state == CACHED && p->cached >= size_of(s));
+    WEIR_ASSERT(bytes > 0 && bytes % PAGE == 0);
     struct segment *gone = s;
     if (size_of(s) > bytes) {
         gone = split(p, s, s->range.end - bytes);
@@ -318,6 +358,7 @@ static void release_leftovers(struct pool *p)
 
 static uint64_t idle_bytes(const struct pool *p)
 {
+    WEIR_ASSERT(p->reserved >= p->used + p->cached);
     return p->reserved - p->used;
 }
 
@@ -325,6 +366,7 @@ static uint64_t idle_bytes(const struct pool *p)
  * Returns the bytes given back. */
 static uint64_t release(struct pool *p, uint64_t bytes, wait_policy how)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     uint64_t released = 0;
     uint64_t below = UINT64_MAX;
     bytes -= bytes % PAGE;
@@ -373,6 +415,7 @@ static bool fits_kind(const struct pool *p, struct segment *s, const acl__line *
 
 static bool wait_for(struct segment *s, acl__line *line)
 {
+    WEIR_ASSERT(s->state == CACHED);
     for (uint32_t i = 0; i < s->stamp_count; i++) {
         if (!acl__stamp_join(&s->stamps[i], line)) {
             return false;
@@ -399,12 +442,14 @@ static struct segment *best_fit(const struct pool *p, uint64_t size, segment_sta
 /* Cuts a segment down to `size`. Returns false when out of host memory. */
 static bool cut_to(struct pool *p, struct segment *s, uint64_t size)
 {
+    WEIR_ASSERT(size_of(s) >= size);
     return size_of(s) == size || split(p, s, s->range.start + size) != NULL;
 }
 
 /* Returns a CACHED segment of exactly `size` bytes that later work of the stream may use, or NULL if there is none. */
 static struct segment *take_cached(struct pool *p, uint64_t size, acl__line *line)
 {
+    WEIR_ASSERT(size > 0 && size % PAGE == 0);
     for (reuse kind = OWN; kind < REUSES && acl__rt.config.reuse_pools; kind++) {
         struct segment *s = best_fit(p, size, CACHED, line, kind);
         if (s != NULL && (kind != INTERNAL || wait_for(s, line))) {
@@ -451,6 +496,7 @@ struct notice {
 
 static aclError notice_submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct notice *n = (struct notice *)(void *)task;
     if (n->size > 0) {
         weir_sim_block_alloc(acl__rt.sim, n->address, n->size, stream->sim, "aclrtMemPoolMallocAsync");
@@ -469,6 +515,7 @@ static const acl__task_ops notice_ops = {.submit = notice_submit, .end = task_fr
 
 static aclError announce(acl__stream *stream, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct notice *n = malloc(sizeof(*n));
     ACL_FAIL_IF(n == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "a memory pool: no host memory");
     *n = (struct notice){.task = {.ops = &notice_ops}, .address = address, .size = size};
@@ -479,6 +526,7 @@ static aclError announce(acl__stream *stream, uint64_t address, uint64_t size)
 
 static aclError pool_of(aclrtMemPool handle, const char *name, aclError code, struct pool **p)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     *p = handle;
     ACL_FAIL_IF(!weir__slab_owns(&pools_slab, handle) || !(*p)->live, code, "%s: %p is no memory pool", name, handle);
     return ACL_SUCCESS;
@@ -486,6 +534,7 @@ static aclError pool_of(aclrtMemPool handle, const char *name, aclError code, st
 
 static aclError malloc_locked(struct pool *p, uint64_t asked, acl__stream *stream, void **pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const uint64_t size = in_pages(asked);
     ACL_FAIL_IF(size == 0, ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolMallocAsync: %llu bytes overflow when rounded up",
                 (unsigned long long)asked);
@@ -497,6 +546,7 @@ static aclError malloc_locked(struct pool *p, uint64_t asked, acl__stream *strea
                 (unsigned long long)asked, (unsigned long long)p->reserved, (unsigned long long)p->most,
                 (unsigned long long)p->used);
     const aclError error = announce(stream, s->range.start, asked);
+    WEIR_ASSERT(s->state == CACHED && size_of(s) == size && p->cached >= size);
     drop_stamps(s);
     if (error != ACL_SUCCESS) {
         /* The segment counts as allocated and freed on the stream, although the request failed. */
@@ -512,6 +562,7 @@ static aclError malloc_locked(struct pool *p, uint64_t asked, acl__stream *strea
     p->used += size;
     p->used_high = p->used > p->used_high ? p->used : p->used_high;
     *pointer = (void *)(uintptr_t)s->range.start;
+    WEIR_ASSERT_THOROUGH(pool_is_sound(p));
     return ACL_SUCCESS;
 }
 
@@ -536,6 +587,7 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
  * it. */
 static struct segment *busy_at(const void *pointer, struct pool **in)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     *in = range != NULL && range->kind == ACL__POOLED ? range->owner : NULL;
     struct segment *s = *in != NULL ? segment_at(*in, address_of(pointer)) : NULL;
@@ -544,12 +596,14 @@ static struct segment *busy_at(const void *pointer, struct pool **in)
 
 static void make_cached(struct pool *p, struct segment *s)
 {
+    WEIR_ASSERT(s->state == BUSY && p->blocks > 0 && p->used >= size_of(s));
     acl__stamp_drop(&s->made);
     s->state = CACHED;
     p->used -= size_of(s);
     p->cached += size_of(s);
     p->blocks--;
     (void)coalesce(p, s);
+    WEIR_ASSERT_THOROUGH(pool_is_sound(p));
 }
 
 /* --- memory that belongs to no pool: freed when the stream reaches the free, before any later work --- */
@@ -561,6 +615,7 @@ struct late_free {
 
 static aclError late_free_submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (!acl__has_arrived(stream)) {
         return ACL__HELD;
     }
@@ -579,6 +634,7 @@ static const acl__task_ops late_free_ops = {.submit = late_free_submit, .end = t
 
 static aclError free_later(void *pointer, acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     ACL_FAIL_IF(acl__rt.config.strict &&
                     (range == NULL || range->kind != ACL__ALLOCATED || range->range.start != address_of(pointer)),
@@ -605,6 +661,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
     acl__line *line = acl__line_of(stream);
     ACL_REFUSE_IF(line == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     ACL_TRY(announce(stream, s->range.start, 0));
+    WEIR_ASSERT(s->stamp_count == 0);
     if (!acl__stamp_is_before(&s->made, line)) {
         s->stamps[s->stamp_count++] = acl__stamp_copy(&s->made);
     }
@@ -616,6 +673,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
 /* Frees a block at once: the caller asserts that no work touches the block any more. */
 static void free_now(struct pool *p, struct segment *s)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     weir_sim_block_free(acl__rt.sim, s->range.start, NULL, "aclrtFree");
     make_cached(p, s);
 }
@@ -666,6 +724,7 @@ static void tidy(struct pool *p)
  * threshold back to the device. */
 static void synced(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__order_synced(stream);
     for (struct pool *p = first_pool; p != NULL; p = p->next) {
         tidy(p);
@@ -690,6 +749,8 @@ static void hear_of_order(void)
 
 static weir_status addresses_reserve(struct pool *p)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(p->most > 0 && p->most % PAGE == 0);
     uint64_t start = 0;
     p->pages = calloc(p->most / PAGE, sizeof(*p->pages));
     weir_status status =
@@ -750,6 +811,8 @@ ACL_EXPORT aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPool
  * stays. */
 static bool pool_end(struct pool *p, wait_policy how)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(p->live);
     (void)release(p, p->reserved, how);
     for (struct segment *s = first_segment(p); s != NULL; s = next_segment(s)) {
         if (s->state == BUSY) {
@@ -771,6 +834,8 @@ static bool pool_end(struct pool *p, wait_policy how)
     if (weir_device_vm_release(acl__rt.memory, p->range->range.start, p->most) != WEIR_OK) {
         return false;
     }
+    WEIR_ASSERT(p->used == 0 && p->blocks == 0);
+    WEIR_ASSERT(size_of(first_segment(p)) == p->most);
     segment_delete(p, first_segment(p));
     acl__range_remove(&acl__rt.device_memory, p->range);
     free(p->pages);
@@ -798,6 +863,7 @@ ACL_EXPORT aclError aclrtMemPoolDestroy(const aclrtMemPool memPool)
 
 void acl__mem_pool_reset(int32_t device)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (struct pool *p = first_pool; p != NULL;) {
         struct pool *next = p->next;
         if (p->device == device) {

@@ -25,6 +25,7 @@ static aclError check(void **pointer, size_t size, const char *name)
 static aclError allocate(void **pointer, size_t size, size_t padding, aclrtMemMallocPolicy policy, int32_t device,
                          const char *name)
 {
+    WEIR_ASSERT(padding == 0 || padding == PADDING);
     const aclError bad = check(pointer, size, name);
     if (bad != ACL_SUCCESS) {
         return bad;
@@ -99,6 +100,7 @@ ACL_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
 /* Frees memory of aclrtMalloc, a block of a memory pool, or, as the vendor's driver does, memory of aclrtMallocHost. */
 static aclError free_any(void *pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     aclError error = ACL_SUCCESS;
     if (acl__mem_pool_free_now(pointer, &error)) {
         return error;
@@ -181,6 +183,7 @@ ACL_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *tot
 
 static void describe_locked(const void *pointer, aclrtPtrAttributes *out)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *device = acl__range_at(&acl__rt.device_memory, pointer);
     const uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
     if (device != NULL) {
@@ -217,6 +220,7 @@ ACL_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttribute
 
 static bool range_locked(const void *pointer, uint64_t *start, uint64_t *size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     if (range != NULL && range->kind == ACL__POOLED) {
         return acl__mem_pool_block_at(pointer, start, size);
@@ -251,6 +255,7 @@ ACL_EXPORT aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psi
 
 static aclError check_cached(const void *pointer, size_t size, const char *name)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *range = pointer != NULL ? acl__range_at(&acl__rt.device_memory, pointer) : NULL;
     const uint64_t start = (uintptr_t)pointer;
     ACL_FAIL_IF(size == 0, ACL_ERROR_INVALID_PARAM, "%s: size is 0", name);

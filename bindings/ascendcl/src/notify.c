@@ -35,6 +35,8 @@ static struct mark *mark_new(void)
 
 static void mark_release(struct mark *m)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(m == NULL || m->references > 0);
     if (m != NULL && --m->references == 0) {
         acl__record_release(m->record);
         free(m);
@@ -44,6 +46,7 @@ static void mark_release(struct mark *m)
 /* Stores the mark `m` in *place with a new reference, and drops the reference of the mark that was there. */
 static void mark_give(struct mark **place, struct mark *m)
 {
+    WEIR_ASSERT(m->references > 0);
     m->references++;
     mark_release(*place);
     *place = m;
@@ -65,12 +68,15 @@ static size_t sweep_at = FIRST_SWEEP;
 
 static struct word *word_at(uint64_t address)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(address % WORD_BYTES == 0);
     struct word *w = (struct word *)(void *)weir__sim_ranges_floor(&words, address);
     return w != NULL && w->range.start == address ? w : NULL;
 }
 
 static bool is_device_word(uint64_t address)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
     return range != NULL && range->range.end - address >= WORD_BYTES &&
            weir_sim_bytes(acl__rt.sim, address, WORD_BYTES) != NULL; /* an address of an aclrtMemPool may lack memory */
@@ -86,6 +92,7 @@ static void sweep_words(void)
             mark_release(((struct word *)(void *)range)->last);
             free(range);
             word_count--;
+            WEIR_ASSERT(word_count > 0 || weir__sim_ranges_first(&words) == NULL);
         }
         range = next;
     }
@@ -132,6 +139,7 @@ struct value_write {
 
 static aclError write_now(void *ctx)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct value_write *w = ctx;
     if (!is_device_word(w->address)) {
         return ACL_ERROR_RT_DEVICE_MEM_ERROR;
@@ -210,6 +218,7 @@ static bool is_satisfied(const struct value_wait *w)
 /* Orders the stream after the last write of the word, and queues the stream's read of the word. */
 static aclError join_writer(acl__stream *stream, uint64_t address)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct word *w = word_at(address);
     if (w == NULL || w->last == NULL || w->last->record == NULL) {
         return ACL_SUCCESS;
@@ -229,6 +238,7 @@ static aclError join_writer(acl__stream *stream, uint64_t address)
 
 static aclError value_wait_submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct value_wait *w = (const struct value_wait *)(const void *)task;
     if (!acl__has_arrived(stream)) {
         return ACL__HELD;
@@ -284,6 +294,8 @@ static struct notify *first_notify;
 
 static void notify_release(struct notify *n)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(n->references > 0);
     if (--n->references == 0) {
         mark_release(n->set);
         n->set = NULL;
@@ -294,6 +306,8 @@ static void notify_release(struct notify *n)
 /* Ends a notify. Streams that wait for the notify get an error, unless the notify is set already. */
 static void notify_end(struct notify *n)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(n->live && notify_counts[n->device] > 0);
     n->live = false;
     notify_counts[n->device]--;
     ACL_LIST_REMOVE(first_notify, n);
@@ -302,6 +316,7 @@ static void notify_end(struct notify *n)
 
 void acl__notify_reset(int32_t device)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (struct notify *n = first_notify; n != NULL;) {
         struct notify *next = n->next;
         if (n->device == device) {
@@ -313,6 +328,7 @@ void acl__notify_reset(int32_t device)
 
 static aclError notify_of(aclrtNotify handle, struct notify **n)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_FAIL_IF(!weir__slab_owns(&notifies, handle) || !((const struct notify *)handle)->live,
                 ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live notify", handle);
     *n = handle;
@@ -321,6 +337,7 @@ static aclError notify_of(aclrtNotify handle, struct notify **n)
 
 static aclError notify_create_locked(struct notify **out)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_NEED_CONTEXT(context);
     ACL_FAIL_IF(notify_counts[context->device] >= NOTIFIES, ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
                 "device %d has %d notifies and no more", context->device, (int)NOTIFIES);
@@ -365,6 +382,7 @@ struct notify_record {
 
 static aclError notify_set_now(void *ctx)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct notify_record *r = ctx;
     mark_give(&r->notify->set, r->mark);
     return ACL_SUCCESS;
@@ -425,6 +443,7 @@ static bool has_passed(const acl__deadline *deadline)
 
 static aclError notify_wait_submit(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct notify_wait *w = (struct notify_wait *)(void *)task;
     if (!acl__has_arrived(stream)) {
         return ACL__HELD;

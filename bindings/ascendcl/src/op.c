@@ -79,6 +79,7 @@ static aclError no_memory(const char *function)
 /* Creates an attribute, a list without values yet. NULL: out of memory. */
 static struct attribute *attribute_create(const char *name, attribute_kind kind, int count)
 {
+    WEIR_ASSERT(count >= 0);
     const size_t length = strlen(name) + 1;
     struct attribute *a = calloc(1, sizeof(*a) + length);
     const size_t room = count > 0 ? (size_t)count : 1;
@@ -115,6 +116,7 @@ static aclError begin(const char *function, const aclopAttr *attr, const char *n
 /* Adds an attribute. It replaces an attribute of the same name. */
 static void put(aclopAttr *attr, struct attribute *a)
 {
+    WEIR_ASSERT(a->next == NULL);
     struct attribute **link = &attr->first;
     while (*link != NULL && strcmp((*link)->name, a->name) != 0) {
         link = &(*link)->next;
@@ -329,6 +331,7 @@ static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_b
 static aclError read_call(struct call *c, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
                           aclTensorDesc *outputDesc, aclDataBuffer *output, const aclopAttr *attr)
 {
+    WEIR_ASSERT(c->op.kind < ACL__OP_KINDS);
     uint32_t least = 0, most = 0;
     acl__op_inputs(c->op.kind, &least, &most);
     ACL_FAIL_IF(numInputs < (int)least || numInputs > (int)most, ACL_ERROR_INVALID_PARAM,
@@ -370,6 +373,7 @@ struct op_kernel {
  * core. */
 static aclError compute(void *ctx)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct op_kernel *k = ctx;
     bool there = acl__is_device_memory(k->out, k->op.out_bytes) &&
                  acl__is_device_memory(k->workspace, k->op.workspace_bytes) &&
@@ -392,6 +396,8 @@ static weir_sim_access access_to(const void *address, uint64_t bytes, bool write
 static aclError launch(const acl__supply *supply, const struct call *c, const acl__piece *workspace,
                        const acl__piece *temporary)
 {
+    WEIR_ASSERT(workspace->address != NULL && workspace->bytes >= c->op.workspace_bytes);
+    WEIR_ASSERT(c->op.temporary_bytes == 0 || temporary->address != NULL);
     struct op_kernel *k = calloc(1, sizeof(*k));
     if (k == NULL) {
         return no_memory(c->name);
@@ -415,6 +421,7 @@ static aclError launch(const acl__supply *supply, const struct call *c, const ac
     if (c->op.temporary_bytes > 0) {
         accesses[count++] = access_to(temporary->address, c->op.temporary_bytes, true);
     }
+    WEIR_ASSERT(count <= sizeof(accesses) / sizeof(accesses[0]));
     const acl__kernel kernel = {
         .tag = c->name,
         .duration_ns = acl__roofline_ns(c->op.macs, c->op.vector_ops, bytes),
@@ -445,6 +452,7 @@ static void holding_fini(struct holding *h)
 
 static aclError execute(const struct call *c, aclrtStream stream)
 {
+    WEIR_ASSERT(c->op.elements > 0);
     struct holding h __attribute__((cleanup(holding_fini))) = {.name = c->name};
     ACL_TRY(acl__supply_begin(&h.supply, stream, ACL__OPERATOR));
     aclError error = acl__supply_take(&h.supply, c->op.workspace_bytes, NULL, c->name, &h.workspace);

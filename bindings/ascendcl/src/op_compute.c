@@ -9,6 +9,7 @@
 #include "op_compute.h"
 
 #include "half.h"
+#include "shared/assert.h"
 
 #include <math.h>
 #include <string.h>
@@ -37,11 +38,13 @@ bool acl__op_find(const char *name, acl__op_kind *kind)
 
 const char *acl__op_name(acl__op_kind kind)
 {
+    WEIR_ASSERT(kind < ACL__OP_KINDS);
     return kinds[kind].name;
 }
 
 void acl__op_inputs(acl__op_kind kind, uint32_t *least, uint32_t *most)
 {
+    WEIR_ASSERT(kind < ACL__OP_KINDS);
     const form f = kinds[kind].form;
     *least = f == BINARY || f == MATRIX ? 2 : 1;
     *most = f == MATRIX ? 3 : *least; /* a matrix product may have a bias */
@@ -77,6 +80,7 @@ static bool is_float(aclDataType type)
 
 static float load(aclDataType type, const void *at, int64_t i)
 {
+    WEIR_ASSERT(is_float(type));
     if (type == ACL_FLOAT16) {
         uint16_t half;
         memcpy(&half, (const char *)at + 2 * i, sizeof(half));
@@ -89,6 +93,7 @@ static float load(aclDataType type, const void *at, int64_t i)
 
 static void store(aclDataType type, void *at, int64_t i, float value)
 {
+    WEIR_ASSERT(is_float(type));
     if (type == ACL_FLOAT16) {
         const uint16_t half = acl__half_from_float(value);
         memcpy((char *)at + 2 * i, &half, sizeof(half));
@@ -100,6 +105,7 @@ static void store(aclDataType type, void *at, int64_t i, float value)
 /* Loads an element of any type that a cast takes. */
 static double load_any(aclDataType type, const void *at, int64_t i)
 {
+    WEIR_ASSERT(acl__op_type_bytes(type) > 0);
     union {
         int8_t i8;
         uint8_t u8;
@@ -134,6 +140,7 @@ static double load_any(aclDataType type, const void *at, int64_t i)
 /* Truncates `value` towards zero and clamps it to the range from `least` to `most`. NaN becomes 0. */
 static int64_t whole(double value, double least, double most)
 {
+    WEIR_ASSERT(least < most);
     if (!(value > least)) {
         return value <= least ? (int64_t)least : 0;
     }
@@ -142,6 +149,7 @@ static int64_t whole(double value, double least, double most)
 
 static void store_any(aclDataType type, void *at, int64_t i, double value)
 {
+    WEIR_ASSERT(acl__op_type_bytes(type) > 0);
     union {
         int8_t i8;
         uint8_t u8;
@@ -187,6 +195,7 @@ static void store_any(aclDataType type, void *at, int64_t i, double value)
  * bound, a dimension of 0 counts as 1, so that the product of any dimensions stays below it. */
 static bool count_elements(const acl__tensor *t, uint64_t *elements)
 {
+    WEIR_ASSERT(t->rank <= ACL__OP_RANK);
     uint64_t count = 1;
     bool empty = false;
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -204,6 +213,7 @@ static bool count_elements(const acl__tensor *t, uint64_t *elements)
 /* Computes the shape to which all inputs are broadcast, and the strides of each input in that shape. */
 static const char *broadcast(acl__op *op)
 {
+    WEIR_ASSERT(op->input_count >= 1 && op->input_count <= ACL__OP_INPUTS);
     uint32_t rank = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
         rank = op->in[i].rank > rank ? op->in[i].rank : rank;
@@ -252,6 +262,7 @@ static const char *prepare_elementwise(acl__op *op)
 
 static const char *prepare_cast(acl__op *op, const acl__op_options *options)
 {
+    WEIR_ASSERT(op->input_count == 1);
     if (options->target >= 0 && options->target != (int64_t)op->out.type) {
         return "\"dst_type\" is not the type of the output";
     }
@@ -264,6 +275,7 @@ static const char *prepare_cast(acl__op *op, const acl__op_options *options)
 
 static const char *prepare_matrix(acl__op *op, const acl__op_options *options)
 {
+    WEIR_ASSERT(op->input_count == 2 || op->input_count == 3);
     const acl__tensor *a = &op->in[0], *b = &op->in[1];
     if (!is_float(a->type) || b->type != a->type || (op->out.type != a->type && op->out.type != ACL_FLOAT)) {
         return "a matrix product takes float32 or float16, both inputs alike, and gives that or "
@@ -301,6 +313,7 @@ static const char *prepare_matrix(acl__op *op, const acl__op_options *options)
 
 static const char *prepare_softmax(acl__op *op, const acl__op_options *options)
 {
+    WEIR_ASSERT(op->input_count == 1);
     const acl__tensor *in = &op->in[0];
     const int64_t axis = options->axis < 0 ? options->axis + in->rank : options->axis;
     if (!is_float(in->type) || op->out.type != in->type) {
@@ -344,6 +357,8 @@ static uint64_t round_up(uint64_t bytes)
 
 const char *acl__op_prepare(acl__op *op, const acl__op_options *options)
 {
+    WEIR_ASSERT(op->kind < ACL__OP_KINDS);
+    WEIR_ASSERT(op->input_count <= ACL__OP_INPUTS);
     uint64_t counts[ACL__OP_INPUTS];
     for (uint32_t i = 0; i < op->input_count; i++) {
         if (!count_elements(&op->in[i], &counts[i])) {
@@ -436,6 +451,7 @@ struct walk {
 
 static void walk_on(const acl__op *op, struct walk *w)
 {
+    WEIR_ASSERT(op->out.rank <= ACL__OP_RANK);
     for (uint32_t d = op->out.rank; d-- > 0;) {
         for (uint32_t i = 0; i < op->input_count; i++) {
             w->position[i] += op->strides[i][d];
@@ -452,6 +468,7 @@ static void walk_on(const acl__op *op, struct walk *w)
 
 static void compute_elementwise(const acl__op *op, const void *const in[], void *out, void *result)
 {
+    WEIR_ASSERT(result != out || is_float(op->out.type) || op->out.type == ACL_INT32);
     struct walk w = {{0}, {0}};
     const aclDataType type = op->in[0].type, to = result == out ? op->out.type : ACL_FLOAT;
     for (uint64_t i = 0; i < op->elements; i++, walk_on(op, &w)) {
@@ -469,6 +486,7 @@ static void compute_elementwise(const acl__op *op, const void *const in[], void 
 
 static void compute_cast(const acl__op *op, const void *const in[], void *out)
 {
+    WEIR_ASSERT(in[0] != NULL && out != NULL);
     /* An int64 that stays an int64 must not go through a double. */
     if (op->in[0].type == op->out.type) {
         memmove(out, in[0], op->out_bytes);
@@ -481,6 +499,8 @@ static void compute_cast(const acl__op *op, const void *const in[], void *out)
 
 static void compute_matrix(const acl__op *op, const void *const in[], void *result, aclDataType to)
 {
+    WEIR_ASSERT(is_float(to));
+    WEIR_ASSERT(op->elements == (uint64_t)(op->batches * op->rows * op->columns));
     const aclDataType type = op->in[0].type;
     for (int64_t batch = 0; batch < op->batches; batch++) {
         const int64_t a = batch * op->rows * op->inner, b = batch * op->inner * op->columns;
@@ -503,6 +523,8 @@ static void compute_matrix(const acl__op *op, const void *const in[], void *resu
  * quotients. `reductions` holds two floats for each row. */
 static void compute_softmax(const acl__op *op, const void *const in[], void *result, aclDataType to, void *reductions)
 {
+    WEIR_ASSERT(is_float(to));
+    WEIR_ASSERT(op->elements == (uint64_t)(op->rows * op->columns * op->inner));
     const aclDataType type = op->in[0].type;
     for (int64_t row = 0; row < op->rows * op->columns && op->inner > 0; row++) {
         const int64_t first = row / op->columns * op->inner * op->columns + row % op->columns;
@@ -528,6 +550,8 @@ static void compute_softmax(const acl__op *op, const void *const in[], void *res
 
 void acl__op_compute(const acl__op *given, const void *const in[], void *out, void *workspace, void *temporary)
 {
+    WEIR_ASSERT(given->elements > 0 && workspace != NULL);
+    WEIR_ASSERT(given->temporary_bytes == 0 || temporary != NULL);
     acl__op op;
     memcpy(workspace, given, sizeof(*given));
     memcpy(&op, workspace, sizeof(op));

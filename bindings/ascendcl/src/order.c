@@ -55,6 +55,7 @@ static bool is_gone(const acl__line *line)
 
 static acl__line *line_by(uint64_t serial)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const size_t slot = serial & ((1 << SLOT_BITS) - 1);
     acl__line *line = slot < line_count ? lines[slot] : NULL;
     return line != NULL && line->serial == serial && !is_gone(line) ? line : NULL;
@@ -62,6 +63,7 @@ static acl__line *line_by(uint64_t serial)
 
 static acl__line *line_find(const acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (size_t i = 0; i < line_count; i++) {
         if (lines[i] != NULL && lines[i]->stream == stream && lines[i]->id == stream->id) {
             return lines[i];
@@ -74,6 +76,7 @@ static acl__line *line_find(const acl__stream *stream)
  * false when out of host memory. */
 static bool slot_get(size_t *slot)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (size_t i = 0; i < line_count; i++) {
         if (lines[i] == NULL || is_gone(lines[i])) {
             if (lines[i] != NULL) {
@@ -99,6 +102,8 @@ static bool slot_get(size_t *slot)
 
 acl__line *acl__line_of(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(stream->live);
     size_t slot = 0;
     acl__line *line = line_find(stream);
     if (line == NULL && slot_get(&slot)) {
@@ -132,6 +137,7 @@ static uint64_t known_tick(const acl__line *line, uint64_t serial)
 
 static struct entry *entry_new(struct clock *clock)
 {
+    WEIR_ASSERT(clock->count <= clock->capacity);
     /* Reuse the entry of a destroyed stream. */
     for (size_t i = 0; i < clock->count; i++) {
         if (line_by(clock->entries[i].serial) == NULL) {
@@ -152,6 +158,7 @@ static struct entry *entry_new(struct clock *clock)
 
 static void learn(acl__line *line, uint64_t serial, uint64_t tick)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (serial == line->serial || tick == 0 || line_by(serial) == NULL) {
         return;
     }
@@ -172,6 +179,7 @@ static void learn(acl__line *line, uint64_t serial, uint64_t tick)
 static void host_sees(uint64_t serial, uint64_t tick)
 {
     acl__line *line = line_by(serial);
+    WEIR_ASSERT(line == NULL || tick <= line->tick);
     if (line != NULL && tick > line->seen) {
         line->seen = tick;
     }
@@ -179,6 +187,7 @@ static void host_sees(uint64_t serial, uint64_t tick)
 
 void acl__order_synced(const acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__line *line = line_find(stream);
     if (line == NULL) {
         return;
@@ -193,6 +202,7 @@ void acl__order_synced(const acl__stream *stream)
 
 static struct mark **mark_link(const void *event)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct mark **link = &marks[(uintptr_t)event / 16 % BUCKETS];
     while (*link != NULL && (*link)->event != event) {
         link = &(*link)->next;
@@ -212,6 +222,7 @@ static void forget(const void *event)
 
 void acl__order_recorded(const void *event, acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__line *line = line_find(stream);
     forget(event);
     if (line == NULL) {
@@ -234,6 +245,7 @@ void acl__order_recorded(const void *event, acl__stream *stream)
 
 void acl__order_waited(acl__stream *stream, const void *event)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct mark *m = *mark_link(event);
     acl__line *line = m != NULL ? acl__line_of(stream) : NULL;
     for (size_t i = 0; line != NULL && i < m->count; i++) {
@@ -245,6 +257,8 @@ void acl__order_waited(acl__stream *stream, const void *event)
 
 acl__stamp acl__stamp_make(acl__line *line, bool recorded)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(!is_gone(line));
     aclError error = ACL_SUCCESS;
     return (acl__stamp){.serial = line->serial,
                         .tick = ++line->tick,
@@ -253,6 +267,8 @@ acl__stamp acl__stamp_make(acl__line *line, bool recorded)
 
 acl__stamp acl__stamp_copy(const acl__stamp *stamp)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(stamp->record == NULL || stamp->record->references > 0);
     if (stamp->record != NULL) {
         stamp->record->references++;
     }
@@ -261,6 +277,7 @@ acl__stamp acl__stamp_copy(const acl__stamp *stamp)
 
 void acl__stamp_drop(acl__stamp *stamp)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__record_release(stamp->record);
     *stamp = (acl__stamp){.serial = 0};
 }
@@ -279,6 +296,7 @@ bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line)
 /* Returns a recording after the stamp's work: the stamp's own or a new one at the stream's end. NULL on failure. */
 static acl__record *record_for(acl__stamp *stamp)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__line *line = line_by(stamp->serial);
     aclError error = ACL_SUCCESS;
     if (stamp->record == NULL && line != NULL) {
@@ -311,6 +329,7 @@ bool acl__stamp_look(acl__stamp *stamp)
 
 bool acl__stamp_await(acl__stamp *stamp)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (acl__stamp_look(stamp)) {
         return true;
     }
@@ -324,6 +343,7 @@ bool acl__stamp_await(acl__stamp *stamp)
 
 bool acl__stamp_join(acl__stamp *stamp, acl__line *line)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (acl__stamp_is_before(stamp, line)) {
         return true;
     }

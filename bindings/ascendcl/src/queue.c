@@ -21,6 +21,7 @@ static uint32_t questions; /* number of queries of progress since a task was las
 
 void acl__tasks_end(acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     while (task != NULL) {
         acl__task *next = task->next;
         task->ops->end(task);
@@ -30,6 +31,7 @@ void acl__tasks_end(acl__task *task)
 
 void acl__capture_free(acl__capture *capture)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__tasks_end(capture->first);
     free(capture);
 }
@@ -37,6 +39,7 @@ void acl__capture_free(acl__capture *capture)
 /* Adds a copy of a task that is about to be queued to the capture of its stream. */
 static void capture(acl__capture *to, const acl__task *task)
 {
+    WEIR_ASSERT(*to->last == NULL);
     if (task->ops->is_mark || to->flaw != NULL) {
         return;
     }
@@ -53,6 +56,7 @@ static void capture(acl__capture *to, const acl__task *task)
 
 static void hold(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT(*stream->held_last == NULL);
     task->next = NULL;
     *stream->held_last = task;
     stream->held_last = &task->next;
@@ -61,6 +65,7 @@ static void hold(acl__stream *stream, acl__task *task)
 
 void acl__stream_forget_abort(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     if (stream->error == ACL_ERROR_RT_STREAM_ABORT && !stream->stopped) {
         stream->error = ACL_SUCCESS;
     }
@@ -68,6 +73,9 @@ void acl__stream_forget_abort(acl__stream *stream)
 
 aclError acl__queue(acl__stream *stream, acl__task *task)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(stream->live && stream->sim != NULL);
+    WEIR_ASSERT(task->ops->submit != NULL && task->ops->end != NULL);
     aclError error = ACL_SUCCESS;
     questions = 0;
     acl__task_name(task);
@@ -94,6 +102,7 @@ aclError acl__queue(acl__stream *stream, acl__task *task)
 
 void acl__queue_drop(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__task *task = stream->held_first;
     stream->held_first = NULL;
     stream->held_last = &stream->held_first;
@@ -111,6 +120,8 @@ void acl__queue_drop(acl__stream *stream)
 
 void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(error != ACL_SUCCESS);
     if (stream->error == ACL_SUCCESS) {
         stream->error = error;
     }
@@ -131,6 +142,7 @@ void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error
 /* Submits the held tasks of a stream, oldest first, as far as possible. Returns true if any task left the list. */
 static bool pump_stream(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     bool any = false;
     while (stream->held_first != NULL) {
         acl__task *task = stream->held_first;
@@ -156,6 +168,7 @@ static bool pump_stream(acl__stream *stream)
         task->ops->end(task);
         any = true;
     }
+    WEIR_ASSERT((stream->held_first == NULL) == (stream->held_last == &stream->held_first));
     return any;
 }
 
@@ -172,6 +185,7 @@ void acl__pump(void)
 
 bool acl__has_arrived(const acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return weir_sim_stream_tail(acl__rt.sim, stream->sim) <= weir_sim_now(acl__rt.sim);
 }
 
@@ -179,6 +193,7 @@ bool acl__has_arrived(const acl__stream *stream)
 
 void acl__changed(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__pump();
     if (acl__rt.waiters > 0) {
         (void)pthread_cond_broadcast(&acl__rt.changed);
@@ -206,6 +221,7 @@ static struct timespec real_time_in(int64_t ms)
 
 acl__deadline acl__deadline_in(int64_t timeout_ms)
 {
+    WEIR_ASSERT(timeout_ms >= -1);
     acl__deadline deadline = {.virtual_ns = UINT64_MAX};
     if (timeout_ms >= 0) {
         deadline.is_set = true;
@@ -217,6 +233,7 @@ acl__deadline acl__deadline_in(int64_t timeout_ms)
 
 uint64_t acl__next_end(uint64_t now)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     uint64_t next = UINT64_MAX;
     for (const acl__stream *stream = acl__rt.first_stream; stream != NULL; stream = stream->next) {
         const uint64_t tail = weir_sim_stream_tail(acl__rt.sim, stream->sim);
@@ -229,6 +246,7 @@ uint64_t acl__next_end(uint64_t now)
 
 void acl__ask(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     enum { QUESTION_NS = 1000, BEFORE_DOUBLING = 64, MOST_DOUBLINGS = 24 };
     const uint64_t now = weir_sim_now(acl__rt.sim);
     const uint64_t next = acl__next_end(now); /* UINT64_MAX: no work is under way */
@@ -260,6 +278,8 @@ static void name_stopped(void)
 /* Waits until another thread changes the runtime's state. Returns false if the deadline passes first. */
 static bool wait_for_change(const acl__deadline *deadline)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(acl__rt.waiters > 0);
     if (deadline->is_set) {
         return pthread_cond_timedwait(&acl__rt.changed, acl__mutex(), &deadline->real) != ETIMEDOUT;
     }
@@ -272,6 +292,7 @@ static bool wait_for_change(const acl__deadline *deadline)
 
 bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__pump();
     const uint64_t now = weir_sim_now(acl__rt.sim);
     if (deadline->is_set && now >= deadline->virtual_ns) {
@@ -291,5 +312,6 @@ bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline)
 
 void acl__host_saw(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     (void)weir_device_stream_sync(acl__rt.memory, stream->sim);
 }

@@ -95,7 +95,9 @@ static size_t index_of(aclDataType type)
 
 static aclError compute(void *ctx)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const struct reduction *r = ctx;
+    WEIR_ASSERT(index_of(r->type) < TYPES && types[index_of(r->type)].loop != NULL);
     if (!acl__is_device_memory(r->dst, r->bytes) || !acl__is_device_memory(r->src, r->bytes)) {
         return ACL_ERROR_RT_AICORE_EXCEPTION;
     }

@@ -22,6 +22,7 @@ static struct registration *buckets[BUCKETS];
 /* Returns the pointer to the stream's registration in its hash chain, or the NULL pointer that ends the chain. */
 static struct registration **link_of(aclrtStream stream)
 {
+    WEIR_ASSERT_HELD(&acl__registry_lock);
     struct registration **link = &buckets[((uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
     while (*link != NULL && (*link)->stream != stream) {
         link = &(*link)->next;
@@ -66,6 +67,7 @@ DESC_SETTER(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, aclrtAllocatorGetAddrFr
 /* Stores a registration. The table's lock is held. */
 static aclError put(aclrtStream stream, aclrtAllocatorDesc desc)
 {
+    WEIR_ASSERT(stream != NULL && desc != NULL);
     struct registration **link = link_of(stream);
     if (*link == NULL) {
         *link = calloc(1, sizeof(**link));

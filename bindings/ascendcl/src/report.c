@@ -19,12 +19,16 @@ static uint64_t printed_findings;
 
 void acl__report_left_behind(uint64_t bytes, uint64_t pieces)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(pieces > 0 && bytes >= pieces);
     left_bytes += bytes;
     left_pieces += pieces;
 }
 
 void acl__report_stopped(int32_t stream, const char *awaits)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(awaits != NULL);
     if (strcmp(acl__rt.config.report, "none") != 0) {
         (void)fprintf(stderr, "weir ascendcl: no work is under way: stream %d waits for %s\n", stream, awaits);
     }
@@ -32,6 +36,8 @@ void acl__report_stopped(int32_t stream, const char *awaits)
 
 void acl__report_warning(const char *sentence)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(sentence != NULL);
     size_t i = 0;
     while (i < warning_count && strcmp(warnings[i].sentence, sentence) != 0) {
         i++;
@@ -47,6 +53,8 @@ void acl__report_warning(const char *sentence)
 
 uint64_t acl__report_warnings(const char *part)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(warning_count <= WARNINGS);
     uint64_t count = 0;
     for (size_t i = 0; i < warning_count; i++) {
         count += part == NULL || strstr(warnings[i].sentence, part) != NULL ? warnings[i].count : 0;
@@ -56,6 +64,7 @@ uint64_t acl__report_warnings(const char *part)
 
 bool acl__report_has_findings(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS) > 0;
 }
 
@@ -110,6 +119,8 @@ static void write_stopped(FILE *file)
 
 void acl__report_write(FILE *file)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(file != NULL);
     write_calls(file);
     write_stopped(file);
     for (size_t i = 0; i < warning_count; i++) {
@@ -127,6 +138,8 @@ void acl__report_write(FILE *file)
 
 void acl__report_print(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(acl__rt.config.report != NULL);
     const char *to = acl__rt.config.report;
     if (!printed && acl__rt.config.audit) {
         weir_sim_audit_leaks(acl__rt.sim);

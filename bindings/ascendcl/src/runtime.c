@@ -21,17 +21,20 @@ static const char *const names[] = {
 
 const char *acl__function_name(acl__function function)
 {
+    WEIR_ASSERT(function < ACL_FN_COUNT);
     return names[function];
 }
 
 void acl__count_call(acl__function function, uint64_t *nth, uint64_t *overall)
 {
+    WEIR_ASSERT(function < ACL_FN_COUNT);
     *nth = atomic_fetch_add_explicit(&calls[function], 1, memory_order_relaxed) + 1;
     *overall = atomic_fetch_add_explicit(&all_calls, 1, memory_order_relaxed) + 1;
 }
 
 uint64_t acl__calls(acl__function function)
 {
+    WEIR_ASSERT(function <= ACL_FN_COUNT);
     return atomic_load_explicit(function == ACL_FN_COUNT ? &all_calls : &calls[function], memory_order_relaxed);
 }
 
@@ -69,6 +72,8 @@ static void before_fork(void)
 
 static void after_fork(void)
 {
+    WEIR_ASSERT_HELD(&acl__executors_lock);
+    WEIR_ASSERT_HELD(&acl__registry_lock);
     (void)pthread_mutex_unlock(&acl__registry_lock);
     if (fork_locks) {
         (void)pthread_mutex_unlock(&lock);

@@ -20,6 +20,7 @@
 
 #include "../../sim/src/ranges.h"
 #include "functions.h"
+#include "shared/assert.h"
 #include "shared/slab.h"
 
 #include <pthread.h>

@@ -51,6 +51,7 @@ static aclError option_get(const struct option *from, int64_t *value, const char
  * a context that is gone. */
 static aclError options_of_context(struct option **options)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_NEED_CONTEXT(context);
     struct context_options *free_entry = NULL;
     for (size_t i = 0; i < sizeof(context_options) / sizeof(context_options[0]); i++) {
@@ -122,9 +123,11 @@ static uint64_t operator_timeout_us = LONGEST_TIMEOUT_US;
 /* Stores a time-out in whole steps of the device, at least one; 0 stands for the longest. */
 static uint64_t set_timeout(uint64_t us)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const uint64_t steps = us / TIMEOUT_STEP_US + (us % TIMEOUT_STEP_US != 0 ? 1 : 0);
     const uint64_t rounded = us == 0 || us > LONGEST_TIMEOUT_US ? LONGEST_TIMEOUT_US : steps * TIMEOUT_STEP_US;
     operator_timeout_us = rounded;
+    WEIR_ASSERT(rounded > 0 && rounded % TIMEOUT_STEP_US == 0);
     return rounded;
 }
 

@@ -89,6 +89,8 @@ static uint64_t last_key;
 
 static struct shared **shared_link(const char *key)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(key != NULL);
     struct shared **link = &first_shared;
     while (*link != NULL && strncmp((*link)->key, key, KEY_BYTES) != 0) {
         link = &(*link)->next;
@@ -112,12 +114,14 @@ static aclError no_key(const char *key, const char *name)
 /* True if [address, address + size) lies in one range of device memory. */
 static bool is_there(uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
     return range != NULL && range->range.end - address >= size;
 }
 
 static bool starts_a_page(uint64_t address)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
     return address % (range->huge ? ACL__HUGE_PAGE : ACL__NORMAL_PAGE) == 0;
 }
@@ -170,6 +174,7 @@ ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_
 /* Gives the importer, which is the current context's device, access to the memory's device. */
 static void open_to_importer(uint64_t address)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__context *context = acl__context_current();
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
     if (context != NULL && range != NULL) {

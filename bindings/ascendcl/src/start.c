@@ -11,6 +11,7 @@ static aclError start_error;
 
 static void start(void)
 {
+    WEIR_ASSERT(acl__rt.sim == NULL);
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.direct_access = true;
     start_error = ACL_ERROR_INTERNAL_ERROR;

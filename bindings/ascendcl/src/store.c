@@ -25,6 +25,7 @@ uint64_t acl__capacity_free(const acl__device *device)
 
 static void hold(acl__device *device, uint64_t bytes, bool huge)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) += bytes;
     const uint64_t held = device->held_huge_bytes + device->held_normal_bytes;
     device->peak_bytes = held > device->peak_bytes ? held : device->peak_bytes;
@@ -32,6 +33,8 @@ static void hold(acl__device *device, uint64_t bytes, bool huge)
 
 bool acl__capacity_take(int32_t number, uint64_t bytes, bool huge)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(number >= 0 && (uint32_t)number < acl__rt.config.devices);
     if (bytes > acl__capacity_free(&acl__rt.devices[number])) {
         return false;
     }
@@ -42,6 +45,8 @@ bool acl__capacity_take(int32_t number, uint64_t bytes, bool huge)
 void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
 {
     acl__device *device = &acl__rt.devices[number];
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(bytes <= (huge ? device->held_huge_bytes : device->held_normal_bytes));
     *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) -= bytes;
 }
 
@@ -54,6 +59,8 @@ static uint64_t *kept_bytes(int32_t number, bool huge)
 /* Counts an allocation of whole pages. Without the driver's cache *piece becomes NULL. */
 static bool pages_take(int32_t number, uint64_t bytes, acl__kind kind, acl__driver_piece **piece)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(bytes > 0);
     const bool huge = acl__kind_is_huge(kind);
     uint64_t mapped = 0;
     *piece = NULL;
@@ -79,6 +86,7 @@ static void pages_give(int32_t number, uint64_t bytes, bool huge, acl__driver_pi
 
 void acl__memory_return(int32_t number)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (int kind = 0; kind < ACL__KINDS; kind++) {
         *kept_bytes(number, acl__kind_is_huge((acl__kind)kind)) -= acl__driver_return(number, (acl__kind)kind);
     }
@@ -121,6 +129,8 @@ static struct pages pages_for(aclrtMemMallocPolicy policy, uint64_t size)
 
 static weir_status take(int32_t device, uint64_t size, struct pages pages, void **pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(size > 0);
     if (size > UINT64_MAX - pages.bytes) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -152,6 +162,8 @@ static weir_status take(int32_t device, uint64_t size, struct pages pages, void 
 
 aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy, void **pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(device >= 0 && (uint32_t)device < acl__rt.config.devices);
     struct pages pages = pages_for(policy, size);
     weir_status status = take(device, size, pages, pointer);
     if (status != WEIR_OK && pages.or_normal) {
@@ -172,6 +184,8 @@ aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy,
 
 static aclError range_free(acl__range *range)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(range->kind == ACL__ALLOCATED);
     const uint64_t bytes = range->range.end - range->range.start;
     const weir_status status = weir_device_region_free(acl__rt.memory, range->range.start, bytes);
     if (status == WEIR_OK) {
@@ -183,6 +197,7 @@ static aclError range_free(acl__range *range)
 
 aclError acl__free(void *pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     ACL_FAIL_IF(range == NULL || range->kind != ACL__ALLOCATED || range->range.start != (uint64_t)(uintptr_t)pointer,
                 ACL_ERROR_RT_PARAM_INVALID, "aclrtFree: %p is not what aclrtMalloc gave, or was freed", pointer);
@@ -191,6 +206,7 @@ aclError acl__free(void *pointer)
 
 void acl__memory_reset(int32_t device)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     uint64_t bytes = 0;
     uint64_t pieces = 0;
     for (weir__sim_range *r = weir__sim_ranges_first(&acl__rt.device_memory); r != NULL;) {

@@ -37,6 +37,7 @@ void acl__stream_announce_created(acl__stream *stream)
 /* Calls the program's state callbacks; the lock is released meanwhile. */
 static void announce_end(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__unlock();
     announce(stream, ACL_RT_STREAM_STATE_DESTROY_PRE);
     acl__lock();
@@ -53,6 +54,8 @@ ACL_EXPORT aclError aclrtRegStreamStateCallback(const char *regName, aclrtStream
 
 aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t flags, acl__stream **out)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(context->live);
     ACL_FAIL_IF(stream_count >= acl__rt.config.stream_limit, ACL_ERROR_RT_NO_STREAM_RESOURCE,
                 "the device has %u streams and no more", acl__rt.config.stream_limit);
     acl__stream *stream = weir__slab_get(&slab);
@@ -84,6 +87,8 @@ aclError acl__stream_create(acl__context *context, uint32_t priority, uint32_t f
 
 aclError acl__stream_create_alias(acl__context *context, acl__stream **out)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(context->default_stream != NULL && context->alias == NULL);
     acl__stream *alias = weir__slab_get(&slab);
     ACL_FAIL_IF(alias == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a stream");
     memset(alias, 0, sizeof(*alias));
@@ -97,6 +102,8 @@ aclError acl__stream_create_alias(acl__context *context, acl__stream **out)
 /* Deletes a stream that no thread can reach any more and that has no work left. */
 static void stream_delete(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(stream->live && stream_count > 0);
     if (acl__rt.above.stream_deleted != NULL) {
         acl__rt.above.stream_deleted(stream);
     }
@@ -105,6 +112,7 @@ static void stream_delete(acl__stream *stream)
         stream->capture = NULL;
     }
     acl__queue_drop(stream);
+    WEIR_ASSERT(stream->held_first == NULL && stream->report == NULL && stream->host_func == NULL);
     (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
     ACL_LIST_REMOVE(acl__rt.first_stream, stream);
     stream->live = false;
@@ -116,6 +124,8 @@ static void stream_delete(acl__stream *stream)
  * stream. The caller holds the lock; the function releases it during its calls and waits. */
 static aclError stream_end(acl__stream *stream, bool force, bool announces)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(stream->ending);
     const int32_t id = stream->id;
     if (announces) {
         announce_end(stream);
@@ -142,6 +152,8 @@ static aclError stream_end(acl__stream *stream, bool force, bool announces)
  * aclrtCreateContext they hear of it a second time, before that stream is deleted. */
 void acl__streams_end_of(acl__context *context, bool force)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(!context->live);
     acl__stream *first = context->default_stream;
     first->ending = true;
     announce_end(first);
@@ -163,20 +175,24 @@ void acl__streams_end_of(acl__context *context, bool force)
 
 static bool is_stream(const void *handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return weir__slab_owns(&slab, handle) && ((const acl__stream *)handle)->live;
 }
 
 static bool is_alias(const acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return stream->context->alias == stream;
 }
 
 aclError acl__stream_any(aclrtStream handle, acl__stream **stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     ACL_FAIL_IF(handle != NULL && !is_stream(handle), ACL_ERROR_RT_INVALID_HANDLE, "%p is not a live stream", handle);
     ACL_NEED_CONTEXT(context);
     acl__stream *named = handle;
     *stream = named == NULL ? context->default_stream : is_alias(named) ? named->context->default_stream : named;
+    WEIR_ASSERT((*stream)->sim != NULL);
     return ACL_SUCCESS;
 }
 
@@ -262,6 +278,7 @@ ACL_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
 /* Drops the queued work of a stream: breaks the simulator's stream behind it and puts a fresh one in its place. */
 void acl__stream_drop(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     weir_sim_stream *fresh = NULL;
     acl__queue_drop(stream);
     (void)weir_sim_stream_break(acl__rt.sim, stream->sim);
@@ -274,6 +291,7 @@ void acl__stream_drop(acl__stream *stream)
 
 static aclError take_error(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const aclError error = stream->error;
     if (!stream->stopped) {
         stream->error = ACL_SUCCESS;
@@ -312,6 +330,7 @@ static uint64_t tail_of(const acl__stream *stream)
 
 static bool is_idle(const acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     return stream->held_first == NULL && tail_of(stream) <= weir_sim_now(acl__rt.sim);
 }
 
@@ -326,6 +345,7 @@ static uint64_t target_of(const acl__stream *stream)
  * clears it. */
 static aclError saw_end(acl__stream *stream)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const weir_status status = weir_device_stream_sync(acl__rt.memory, stream->sim);
     aclError error = take_error(stream);
     if (error == ACL_SUCCESS) {
@@ -341,6 +361,8 @@ static aclError saw_end(acl__stream *stream)
 
 aclError acl__stream_wait(acl__stream *stream, int64_t timeout_ms)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(stream->live);
     const acl__deadline deadline = acl__deadline_in(timeout_ms);
     const int32_t id = stream->id;
     const uint32_t aborts = stream->aborts;
@@ -369,6 +391,7 @@ static acl__stream *unfinished(int32_t device)
 
 aclError acl__device_wait(int32_t device, int64_t timeout_ms)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__deadline deadline = acl__deadline_in(timeout_ms);
     aclError first = ACL_SUCCESS;
     acl__pump();

@@ -99,6 +99,8 @@ ACL_FACT(uint32_t, aclGetDataBufferSize, (const aclDataBuffer *dataBuffer), data
 
 aclTensorDesc *acl__tensor_desc_create(aclDataType type, uint32_t rank, const int64_t *dims, aclFormat format)
 {
+    WEIR_ASSERT(rank <= ACL__TENSOR_RANK);
+    WEIR_ASSERT(rank == 0 || dims != NULL);
     aclTensorDesc *desc = calloc(1, sizeof(*desc));
     if (desc != NULL) {
         desc->type = type;
@@ -160,6 +162,7 @@ ACL_FACT(aclFormat, aclGetTensorDescFormat, (const aclTensorDesc *desc), desc !=
  * a size_t. */
 static size_t count_elements(const aclTensorDesc *desc)
 {
+    WEIR_ASSERT(desc->rank <= ACL__TENSOR_RANK);
     size_t count = 1;
     for (uint32_t i = 0; i < desc->rank; i++) {
         if (desc->dims[i] < 0 || __builtin_mul_overflow(count, (size_t)desc->dims[i], &count)) {
@@ -249,6 +252,7 @@ ACL_EXPORT aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer
     ACL_ENTER(aclmdlAddDatasetBuffer);
     ACL_NEED(dataset);
     ACL_NEED(dataBuffer);
+    WEIR_ASSERT(dataset->count <= dataset->room);
     if (dataset->count == dataset->room) {
         const size_t room = dataset->room == 0 ? 4 : dataset->room * 2;
         acl__dataset_entry *larger = realloc(dataset->entries, room * sizeof(*larger));

@@ -51,6 +51,7 @@ static uint64_t last_shareable;
 
 static uint64_t round_up(uint64_t size, uint64_t granularity)
 {
+    WEIR_ASSERT(granularity > 0 && (granularity & (granularity - 1)) == 0);
     return size > UINT64_MAX - granularity ? 0 : (size + granularity - 1) / granularity * granularity;
 }
 
@@ -61,6 +62,7 @@ static bool is_device_id(uint64_t id)
 
 static int32_t current_device(void)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     const acl__context *context = acl__context_current();
     return context != NULL ? context->device : -1;
 }
@@ -74,6 +76,7 @@ static bool is_on_device(const struct physical *p)
 
 static struct reservation *reservation_at(uint64_t address)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     weir__sim_range *r = weir__sim_ranges_floor(&reservations, address);
     return r != NULL && r->end > address ? (struct reservation *)(void *)r : NULL;
 }
@@ -133,6 +136,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
 
 static aclError release_locked(const void *pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct reservation *r = reservation_at((uintptr_t)pointer);
     ACL_FAIL_IF(r == NULL || r->range.start != (uintptr_t)pointer, ACL_ERROR_RT_PARAM_INVALID,
                 "aclrtReleaseMemAddress: %p is not the start of a reservation", pointer);
@@ -234,6 +238,8 @@ static void give_host_room(void)
 
 static bool room_take(const aclrtMemLocation *location, uint64_t size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(size > 0);
     if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE) {
         return acl__capacity_take((int32_t)location->id, size, true);
     }
@@ -247,6 +253,8 @@ static bool room_take(const aclrtMemLocation *location, uint64_t size)
 
 static void room_give(const aclrtMemLocation *location, uint64_t size)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(location->type == ACL_MEM_LOCATION_TYPE_DEVICE || size <= host_side_bytes);
     if (location->type == ACL_MEM_LOCATION_TYPE_DEVICE) {
         acl__capacity_give((int32_t)location->id, size, true);
     } else {
@@ -259,6 +267,8 @@ static void room_give(const aclrtMemLocation *location, uint64_t size)
 /* Destroys physical memory without references and mappings. If the device refuses, the memory is kept. */
 static weir_status physical_end(struct physical *p)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(p->references == 0 && p->mappings == 0);
     const weir_status status = weir_device_vm_destroy(acl__rt.memory, p->memory);
     if (status != WEIR_OK) {
         return status;
@@ -283,6 +293,7 @@ static void end_orphans(void)
 
 static aclError physical_of(aclrtDrvMemHandle handle, const char *name, struct physical **p)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     *p = handle;
     ACL_FAIL_IF(!weir__slab_owns(&physicals_slab, handle) || (*p)->references == 0, ACL_ERROR_RT_INVALID_HANDLE,
                 "%s: %p is no handle of physical memory", name, handle);
@@ -292,6 +303,8 @@ static aclError physical_of(aclrtDrvMemHandle handle, const char *name, struct p
 static aclError malloc_physical(uint64_t size, uint64_t granularity, const aclrtPhysicalMemProp *prop,
                                 aclrtDrvMemHandle *handle)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(size % granularity == 0);
     end_orphans();
     ACL_FAIL_IF(size == 0 || !room_take(&prop->location, size), ACL_ERROR_RT_MEMORY_ALLOCATION,
                 "aclrtMallocPhysical: there are no %llu bytes free", (unsigned long long)size);
@@ -367,6 +380,7 @@ static aclError check_place(uint64_t address, uint64_t size, const struct physic
 {
     struct reservation *r = reservation_at(address);
     const int32_t side = is_on_device(p) ? (int32_t)p->location.id : HOST_SIDE;
+    WEIR_ASSERT(p->references > 0 && size == p->size);
     ACL_FAIL_IF(r == NULL || r->range.end - address < size, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "aclrtMapMem: %llu bytes at %#llx are not all reserved", (unsigned long long)size,
                 (unsigned long long)address);
@@ -418,6 +432,7 @@ ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtD
 /* Returns the mapping that starts at an address, or NULL. */
 static acl__range *mapping_at(const void *pointer)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     acl__range *range = acl__range_at(&acl__rt.device_memory, pointer);
     return range != NULL && range->kind == ACL__MAPPED && range->range.start == (uintptr_t)pointer ? range : NULL;
 }
@@ -427,6 +442,7 @@ static aclError unmap(acl__range *range)
     struct physical *p = range->owner;
     ACL_TRY(acl__status(weir_device_vm_unmap(acl__rt.memory, range->range.start, p->size), "aclrtUnmapMem"));
     struct reservation *r = reservation_at(range->range.start);
+    WEIR_ASSERT(r != NULL && r->mappings > 0 && p->mappings > 0);
     r->mappings--;
     p->mappings--;
     acl__range_remove(&acl__rt.device_memory, range);
@@ -523,6 +539,7 @@ ACL_EXPORT aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, 
 
 static struct physical *exported_as(uint64_t shareable)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     struct physical *p = first_physical;
     while (p != NULL && (p->references == 0 || p->shareable != shareable)) {
         p = p->next;
@@ -628,6 +645,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
 
 static void unmap_all_in(const struct reservation *r)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (weir__sim_range *at = weir__sim_ranges_after(&acl__rt.device_memory, r->range.start);
          at != NULL && at->start < r->range.end;) {
         weir__sim_range *next = weir__sim_ranges_next(at);
@@ -649,6 +667,8 @@ static bool goes_with(const struct physical *p, int32_t device)
 /* Removes all mappings of physical memory that the program can no longer use. */
 static void unmap_all_of(const struct physical *p)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(p->references == 0);
     for (weir__sim_range *at = weir__sim_ranges_first(&acl__rt.device_memory); at != NULL && p->mappings > 0;) {
         acl__range *range = (acl__range *)(void *)at;
         const bool last = p->mappings == 1;
@@ -661,6 +681,7 @@ static void unmap_all_of(const struct physical *p)
 
 void acl__virtual_reset(int32_t device)
 {
+    WEIR_ASSERT_HELD(acl__mutex());
     for (struct physical *p = first_physical; p != NULL;) {
         struct physical *next = p->next;
         if (goes_with(p, device)) {

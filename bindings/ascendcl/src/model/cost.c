@@ -76,6 +76,7 @@ static double elements(const acl__shape *s)
 
 static double count_macs(const acl__network *n, const acl__layer *l, const acl__shape *shapes, double parameters)
 {
+    WEIR_ASSERT(l->bottom_count > 0 && l->top_count > 0);
     const acl__shape *in = &shapes[acl__layer_bottom(n, l, 0)], *out = &shapes[acl__layer_top(n, l, 0)];
     switch (l->kind) {
     case ACL__LAYER_CONVOLUTION:

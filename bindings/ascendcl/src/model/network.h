@@ -16,6 +16,8 @@
 
 #include <weir/base.h>
 
+#include "shared/assert.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -162,10 +164,12 @@ acl__layer_class acl__layer_class_of(acl__layer_kind kind);
 const char *acl__layer_kind_name(acl__layer_kind kind);
 static inline uint32_t acl__layer_bottom(const acl__network *network, const acl__layer *layer, uint32_t i)
 {
+    WEIR_ASSERT(i < layer->bottom_count && layer->bottom + i < network->link_count);
     return network->links[layer->bottom + i];
 }
 static inline uint32_t acl__layer_top(const acl__network *network, const acl__layer *layer, uint32_t i)
 {
+    WEIR_ASSERT(i < layer->top_count && layer->top + i < network->link_count);
     return network->links[layer->top + i];
 }
 /* Return a parameter of a layer. The int form truncates towards zero and clamps to the range from -2^53 to 2^53. */

@@ -46,6 +46,7 @@ struct reader {
 /* Records an error, unless there is one already. Always returns false. */
 __attribute__((format(printf, 3, 4))) static bool fail(struct reader *r, weir_status status, const char *format, ...)
 {
+    WEIR_ASSERT(status != WEIR_OK);
     if (r->status != WEIR_OK) {
         return false;
     }
@@ -79,6 +80,7 @@ static bool blank(char c)
 /* Reads the next word of this line. Returns false at the end of the line. */
 static bool next_word(struct reader *r, struct word *out)
 {
+    WEIR_ASSERT(r->at <= r->end);
     while (r->at < r->end && blank(*r->at)) {
         r->at++;
     }
@@ -93,6 +95,7 @@ static bool next_word(struct reader *r, struct word *out)
 /* Goes to the next line that is not empty. Returns false at the end of the file. */
 static bool next_line(struct reader *r)
 {
+    WEIR_ASSERT(r->at <= r->end);
     for (;;) {
         while (r->at < r->end && *r->at != '\n') {
             r->at++;
@@ -114,6 +117,7 @@ static bool next_line(struct reader *r)
 
 static bool digits(const char **at, const char *end, double *value, int *count)
 {
+    WEIR_ASSERT(*at <= end);
     const char *start = *at;
     while (*at < end && **at >= '0' && **at <= '9') {
         *value = *value * 10 + (**at - '0');
@@ -126,6 +130,7 @@ static bool digits(const char **at, const char *end, double *value, int *count)
 /* Parses a decimal number that fills the whole text, in any locale: [-+] digits [. digits] [e [-+] digits]. */
 static bool number(const char *at, const char *end, double *out)
 {
+    WEIR_ASSERT(at <= end);
     double sign = 1, value = 0;
     int whole = 0, part = 0, count;
     if (end - at > 64) {
@@ -182,6 +187,7 @@ static bool count_word(struct reader *r, const char *what, uint32_t limit, uint3
 /* Makes room for one more element of `size` bytes in *array, which holds `used` of *room. */
 static bool grow(struct reader *r, void **array, uint32_t used, uint32_t *room, size_t size)
 {
+    WEIR_ASSERT(used <= *room);
     if (used < *room) {
         return true;
     }
@@ -198,6 +204,7 @@ static bool grow(struct reader *r, void **array, uint32_t used, uint32_t *room, 
 /* Copies a name. All names lie in one buffer as large as the file, which no set of names can exceed. */
 static const char *keep(struct reader *r, struct word w)
 {
+    WEIR_ASSERT(r->text_used + w.size <= r->text_room);
     char *start = r->network->text + r->text_used;
     memcpy(start, w.at, w.size);
     start[w.size] = '\0';
@@ -209,6 +216,8 @@ static const char *keep(struct reader *r, struct word w)
 
 static uint32_t *slot_of(struct reader *r, struct word w)
 {
+    WEIR_ASSERT((r->slot_mask & (r->slot_mask + 1)) == 0);
+    WEIR_ASSERT(r->network->blob_count <= r->slot_mask);
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < w.size; i++) {
         hash = (hash ^ (unsigned char)w.at[i]) * 16777619u;
@@ -243,6 +252,7 @@ static bool name_word(struct reader *r, const char *what, struct word *w)
 
 static bool link(struct reader *r, uint32_t blob)
 {
+    WEIR_ASSERT(blob < r->network->blob_count);
     acl__network *n = r->network;
     if (!grow(r, (void **)&n->links, n->link_count, &r->link_room, sizeof(*n->links))) {
         return false;
@@ -299,6 +309,7 @@ static bool add_value(struct reader *r, double value)
 
 static bool read_values(struct reader *r, const acl__layer *layer, acl__param *param, const char *at, const char *end)
 {
+    WEIR_ASSERT(at <= end && param->count == 0);
     double value;
     uint32_t promised = 1;
     if (param->array) {
@@ -349,6 +360,7 @@ static bool read_values(struct reader *r, const acl__layer *layer, acl__param *p
 
 static const acl__param *find_param(const acl__network *network, const acl__layer *layer, int32_t id)
 {
+    WEIR_ASSERT(layer->param + layer->param_count <= network->param_count);
     for (uint32_t i = 0; i < layer->param_count; i++) {
         if (network->params[layer->param + i].id == id) {
             return &network->params[layer->param + i];
@@ -476,6 +488,7 @@ static bool check_degree(struct reader *r, const acl__layer *layer)
 
 static bool read_layer(struct reader *r)
 {
+    WEIR_ASSERT(r->network->layer_count <= r->layer_goal);
     acl__network *n = r->network;
     struct word type, name, w;
     if (n->layer_count == r->layer_goal) {
@@ -562,6 +575,7 @@ static bool read_head(struct reader *r)
 /* Finds the inputs and outputs of the network. */
 static bool find_ends(struct reader *r)
 {
+    WEIR_ASSERT(r->network->inputs == NULL && r->network->outputs == NULL);
     acl__network *n = r->network;
     n->inputs = calloc(n->blob_count, sizeof(*n->inputs));
     n->outputs = calloc(n->blob_count, sizeof(*n->outputs));
@@ -603,6 +617,7 @@ static bool read_network(struct reader *r)
 weir_status acl__network_parse(const char *name, const char *text, size_t size, acl__network **out,
                                acl__model_error *error)
 {
+    WEIR_ASSERT(text != NULL || size == 0);
     struct reader r = {.name = name, .at = text, .end = text + size, .line = 1, .error = error, .text_room = size};
     error->text[0] = '\0';
     if (size > ACL__MAX_FILE_BYTES) {
@@ -701,6 +716,7 @@ void acl__network_free(acl__network *network)
 
 acl__layer_class acl__layer_class_of(acl__layer_kind kind)
 {
+    WEIR_ASSERT(kind < ACL__LAYER_KINDS);
     static const acl__layer_class classes[] = {
 #define ACL__LAYER_CLASS(name, text, class) ACL__CLASS_##class,
         ACL__LAYER_LIST(ACL__LAYER_CLASS)
@@ -711,6 +727,7 @@ acl__layer_class acl__layer_class_of(acl__layer_kind kind)
 
 const char *acl__layer_kind_name(acl__layer_kind kind)
 {
+    WEIR_ASSERT(kind < ACL__LAYER_KINDS);
     static const char *const names[] = {
 #define ACL__LAYER_NAME(name, text, class) text,
         ACL__LAYER_LIST(ACL__LAYER_NAME)
@@ -722,6 +739,7 @@ const char *acl__layer_kind_name(acl__layer_kind kind)
 double acl__layer_float(const acl__network *network, const acl__layer *layer, int32_t id, double fallback)
 {
     const acl__param *param = find_param(network, layer, id);
+    WEIR_ASSERT(param == NULL || param->first + param->count <= network->value_count);
     return param != NULL && !param->array ? network->values[param->first] : fallback;
 }
 
@@ -739,6 +757,7 @@ const double *acl__layer_array(const acl__network *network, const acl__layer *la
         return NULL;
     }
     *count = param->count;
+    WEIR_ASSERT(param->first + param->count <= network->value_count);
     /* an empty array may lie after the last value */
     return param->count > 0 ? &network->values[param->first] : network->values;
 }

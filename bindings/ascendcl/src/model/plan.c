@@ -20,6 +20,8 @@ struct planner {
 
 static uint32_t new_storage(struct planner *p, acl__storage_kind kind, uint32_t index, uint32_t layer)
 {
+    WEIR_ASSERT(p->plan->storage_count < p->network->blob_count);
+    WEIR_ASSERT(kind != ACL__STORAGE_OUTPUT);
     uint32_t s = p->plan->storage_count++;
     p->plan->storages[s] = (acl__storage){kind, index, layer, layer};
     return s;
@@ -27,6 +29,7 @@ static uint32_t new_storage(struct planner *p, acl__storage_kind kind, uint32_t 
 
 static void place_blob(struct planner *p, uint32_t blob, uint32_t storage)
 {
+    WEIR_ASSERT(blob < p->network->blob_count && storage < p->plan->storage_count);
     uint32_t uses = p->network->blobs[blob].consumers;
     p->plan->storage_of[blob] = storage;
     p->pending[storage] += uses > 0 ? uses : 1;
@@ -50,6 +53,7 @@ static void plan_layer(struct planner *p, uint32_t l, uint32_t *inputs)
     uint32_t shared = layer->bottom_count > 0 ? shared_storage(p, layer) : UINT32_MAX;
     for (uint32_t i = 0; i < layer->bottom_count; i++) {
         uint32_t s = p->plan->storage_of[acl__layer_bottom(p->network, layer, i)];
+        WEIR_ASSERT(p->pending[s] > 0 && p->pending[s] != UINT32_MAX);
         p->pending[s]--;
         p->plan->storages[s].last = l;
     }
@@ -94,6 +98,7 @@ static void collect_gone(struct planner *p)
             if (ends && p->pending[s] != UINT32_MAX) {
                 p->pending[s] = UINT32_MAX; /* a layer may name the memory twice: list it once */
                 plan->gone[used++] = s;
+                WEIR_ASSERT(used <= plan->storage_count);
             }
         }
     }
@@ -102,6 +107,7 @@ static void collect_gone(struct planner *p)
 
 acl__plan *acl__plan_create(const acl__network *network)
 {
+    WEIR_ASSERT(network->blob_count > 0 && network->layer_count > 0);
     acl__plan *plan = calloc(1, sizeof(*plan));
     uint32_t *pending = calloc(network->blob_count, sizeof(*pending));
     if (plan != NULL && pending != NULL) {

@@ -63,6 +63,7 @@ uint64_t acl__shape_elements(const acl__shape *shape)
 
 uint64_t acl__shape_bytes(const acl__shape *shape)
 {
+    WEIR_ASSERT(shape->rank >= 1 && shape->rank <= 4);
     uint64_t plane = shape->w * shape->h * shape->d * 4;
     if (shape->rank < 3) {
         return plane + 4;
@@ -78,6 +79,7 @@ bool acl__shape_equal(const acl__shape *a, const acl__shape *b)
 /* Stores the shape of an output. Takes any numbers; a shape outside the bounds is an error. */
 static weir_status give(const struct place *p, uint32_t top, uint32_t rank, int64_t w, int64_t h, int64_t d, int64_t c)
 {
+    WEIR_ASSERT(rank >= 1 && rank <= 4);
     const int64_t v[4] = {w, h, d, c};
     uint64_t elements = 1;
     for (int i = 0; i < 4; i++) {
@@ -106,6 +108,7 @@ static weir_status give_shape(const struct place *p, uint32_t top, const acl__sh
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
+    WEIR_ASSERT(a >= 0 && b > 0);
     return (a + b - 1) / b;
 }
 
@@ -147,6 +150,7 @@ static bool same_padding(struct window w)
 /* Computes the padding before and after the input, if the file only says that padding keeps the size. */
 static struct window resolve(struct window w, int64_t size)
 {
+    WEIR_ASSERT(size > 0 && w.stride != 0);
     if (same_padding(w)) {
         int64_t whole = extent(w) + (size - 1) / w.stride * w.stride - size;
         whole = whole > 0 ? whole : 0;
@@ -177,6 +181,7 @@ acl__shape acl__layer_bordered(const acl__network *network, const acl__layer *la
 /* Returns the output size of a convolution in one direction; 0 if the window is larger than the padded input. */
 static int64_t convolved(struct window w, int64_t size)
 {
+    WEIR_ASSERT(window_fits(w) && size > 0);
     if (same_padding(w)) {
         return ceil_div(size, w.stride);
     }
@@ -219,6 +224,7 @@ static weir_status convolution(const struct place *p)
  * 1 it may not. 0 if the window is larger than the padded input. */
 static int64_t pooled(struct window w, int64_t size, int64_t mode)
 {
+    WEIR_ASSERT(w.stride > 0);
     if (mode != 0 && mode != 1) {
         return ceil_div(size, w.stride);
     }
@@ -262,6 +268,7 @@ static weir_status pooling(const struct place *p)
 
 static weir_status larger_input(const struct place *p)
 {
+    WEIR_ASSERT(p->layer->bottom_count > 0);
     const acl__shape *best = in(p, 0);
     for (uint32_t i = 1; i < p->layer->bottom_count; i++) {
         if (acl__shape_elements(in(p, i)) > acl__shape_elements(best)) {
@@ -275,6 +282,7 @@ static weir_status larger_input(const struct place *p)
  * (negative: from the end), or NULL if there is none. */
 static int64_t *axis(acl__shape *s, int64_t *v, int64_t which)
 {
+    WEIR_ASSERT(s->rank >= 1 && s->rank <= 4);
     const int64_t c = (int64_t)s->c, d = (int64_t)s->d, h = (int64_t)s->h, w = (int64_t)s->w;
     const int64_t all[4][4] = {{w}, {h, w}, {c, h, w}, {c, d, h, w}};
     for (uint32_t i = 0; i < s->rank; i++) {
@@ -553,6 +561,7 @@ static weir_status yolo(const struct place *p)
 /* Stores an input's shape as the file gives it: w, h, c. If the file gives no size, the caller must give one. */
 static weir_status fixed_input(const struct place *p, uint32_t top)
 {
+    WEIR_ASSERT(p->layer->kind == ACL__LAYER_INPUT);
     int64_t w = param(p, 0, 0), h = param(p, 1, 0), c = param(p, 2, 0), d = param(p, 11, 0);
     if (w < 1) {
         return wrong(p, "the file gives no size for input \"%.60s\" and the caller gave none",
@@ -564,6 +573,7 @@ static weir_status fixed_input(const struct place *p, uint32_t top)
 
 static weir_status layer_shapes(const struct place *p)
 {
+    WEIR_ASSERT(p->layer->kind != ACL__LAYER_INPUT && p->layer->bottom_count > 0);
     const acl__shape *s;
     switch (p->layer->kind) {
     case ACL__LAYER_CONVOLUTION:
@@ -621,6 +631,7 @@ weir_status acl__network_shapes(const acl__network *network, const acl__shape *i
         } else {
             for (uint32_t i = 0; i < p.layer->top_count && status == WEIR_OK; i++, input++) {
                 const acl__shape *given = inputs != NULL ? &inputs[input] : NULL;
+                WEIR_ASSERT(input < network->input_count);
                 status = given != NULL && given->rank > 0 ? give_shape(&p, i, given) : fixed_input(&p, i);
             }
         }
