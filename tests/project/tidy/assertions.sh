@@ -18,5 +18,5 @@ check_folder() {
 check_folder core/src 27
 check_folder allocators/src 30
 check_folder bindings/host/pool/src 32
-check_folder bindings/runtimes/ascendcl/src 30
+check_folder bindings/ascendcl/src 30
 exit $failures

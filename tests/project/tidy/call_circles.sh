@@ -27,6 +27,7 @@ torch      | bindings/torch/src               |
 torch_acl  | bindings/ascend/torch/src        |
 torch_cuda | bindings/cuda/torch/src          |
 acl        | bindings/ascend/acl/src          |
+ascendcl   | bindings/ascendcl/src            |
 cuda       | bindings/cuda/device/src         |
 mstx       | bindings/ascend/mstx             |
 record     | benchmarks/weir/record/src       |
