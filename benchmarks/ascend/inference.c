@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STREAMS = 2, SIZES = 20, PASSES = 3, LARGEST = 480, OUTPUTS = 1000 };
+enum { STREAMS = 2, SIZES = 20, PASSES = 3, LARGEST = 480, OUTPUTS = 1000, SOFT_LIMIT_MIB = 64 };
 
 /* Height and width of the inputs, in the order of the requests. The sizes vary like those of requests to a server. */
 static const int sizes[SIZES][2] = {{224, 224}, {256, 320}, {192, 192}, {384, 288},       {160, 240},
@@ -222,8 +222,8 @@ static void plug_in(struct setting *set, mode m, const struct server *servers)
         MUST_WEIR(weir_acl_device_create(NULL, &set->device));
         config.device = set->device;
         config.strategy = weir_caching_strategy();
-        /* A stream waits for memory that the other one frees: that costs less than memory for the peaks of both. */
-        config.growth = WEIR_GROWTH_WAIT_FIRST;
+        /* Before the pool takes more, it waits for queued work and returns idle memory. */
+        config.soft_limit_bytes = (uint64_t)SOFT_LIMIT_MIB << 20;
         config.flags = m == WEIR_VM ? WEIR_POOL_VIRTUAL_MEMORY : 0;
         MUST_WEIR(weir_pool_create(&config, &set->pool));
     }
@@ -411,9 +411,12 @@ static void print_conclusion(const struct figures *figures)
                    figures[WEIR].ms, figures[NONE].ms);
     (void)puts("");
     print_wrapped(2, text);
-    print_wrapped(2, "weir takes more memory than the tensors need, because each stream queues four inferences before "
-                     "it waits. Memory that queued work still uses can serve the same stream, but cannot go back to "
-                     "the device, so a larger input gets new memory. Virtual memory needs less of it.");
+    (void)snprintf(text, sizeof(text),
+                   "weir's pools have a soft limit of %d MiB: before they take more, they wait for queued work. Memory "
+                   "can exceed what the tensors need, because memory of queued work serves the same stream, but can "
+                   "serve the other stream or go back to the device only when that work is over.",
+                   (int)SOFT_LIMIT_MIB);
+    print_wrapped(2, text);
 }
 
 int main(int argc, char **argv)
