@@ -117,9 +117,10 @@ static inline void flush_large_plainly(weir_pool *pool, weir_stream *stream)
 }
 
 /* Does the same as take_from_own_lane in the common case: a plain pool (weir_pool.plain), no alignment above the
- * granule, and a thread that owns the pool's lock. Returns NULL also if the case is another one. */
+ * granule, and a thread that owns the pool's lock. Returns NULL also if the case is another one. Sets *searched if it
+ * has searched the lane in vain. */
 static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uint64_t size, bool large,
-                                       uint64_t rounded)
+                                       uint64_t rounded, bool *searched)
 {
     WEIR_ASSERT(stream_is_locked(stream));
     struct lock_seat *seat;
@@ -134,12 +135,15 @@ static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uin
     weir_range range;
     weir_block *block = NULL;
     range.idle_bytes = 0;
-    if (UNLIKELY(!plain) || UNLIKELY(pool->strategy->alloc(pool->state, stream->home, WEIR_TICK_MAX, rounded,
-                                                           pool->strategy->granule_bytes, &range) != WEIR_OK)) {
-        /* The general way tries again. */
+    if (UNLIKELY(!plain)) {
+        /* The general way goes on. */
+    } else if (UNLIKELY(pool->strategy->alloc(pool->state, stream->home, WEIR_TICK_MAX, rounded,
+                                              pool->strategy->granule_bytes, &range) != WEIR_OK)) {
+        *searched = true;
     } else if ((UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, rounded)) && memory_keeps_whole(pool, rounded)) ||
                (WEIR_CHECKS >= 1 && !weir__block_enter_locked(pool, (weir_block *)range.token))) {
         weir__order_untake_locked(pool, stream->home, &range, NULL);
+        *searched = true;
     } else {
         WEIR_ASSERT(range.size >= rounded);
         WEIR_ASSERT(atomic_load_explicit(&pool->blocks.index, memory_order_relaxed) == NULL);

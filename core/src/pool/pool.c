@@ -136,21 +136,26 @@ static inline weir_status finish_alloc(weir_pool *pool, weir_stream *stream, uin
     return WEIR_OK;
 }
 
-/* Gets a block by one of the ways in ladder.c. Stream lock held on entry and released meanwhile. On success it is held
- * on return; on failure it is not held. */
-static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_tag tag,
-                                               weir_block **out)
+/* Serves a request by one of the ways in ladder.c. Stream lock held on entry, released on return. */
+static OUT_OF_LINE weir_status alloc_by_ladder(weir_stream *stream, uint64_t size, uint64_t align, weir_block **out,
+                                               weir_tag wanted)
 {
-    struct request request = {.pool = stream->owner, .stream = stream, .size = size, .align = align, .tag = tag};
+    weir_pool *pool = stream->owner;
+    struct request request = {.pool = pool,
+                              .stream = stream,
+                              .size = size,
+                              .align = align != 0 ? align : pool->granule_mask + 1,
+                              .tag = tag_on(stream, wanted)};
     stream_unlock(stream);
     const weir_status status = weir__ladder_alloc(&request);
-    if (status == WEIR_OK) {
-        stream_lock(stream);
-        front_unload(stream);
-        begin_block(stream, request.block, size);
-        *out = request.block;
+    if (status != WEIR_OK) {
+        return status;
     }
-    return status;
+    stream_lock(stream);
+    front_unload(stream);
+    begin_block(stream, request.block, size);
+    stream->counters.misses++;
+    return finish_alloc(pool, stream, align, request.block, out, wanted);
 }
 
 /* Serves a request with valid arguments after a miss of the front cache. Searches the stream's own free memory for the
@@ -175,10 +180,7 @@ static OUT_OF_LINE weir_status serve_missed(weir_stream *stream, uint64_t size, 
     }
     weir_block *block = take_from_own_lane(stream, size, large, rounded, multiple);
     if (UNLIKELY(block == NULL)) {
-        const weir_status status = alloc_by_ladder(stream, size, multiple, tag_on(stream, wanted), &block);
-        if (status != WEIR_OK) {
-            return status;
-        }
+        return alloc_by_ladder(stream, size, align, out, wanted);
     }
     stream->counters.misses++;
     return finish_alloc(pool, stream, align, block, out, wanted);
@@ -193,9 +195,10 @@ static OUT_OF_LINE weir_status alloc_missed(weir_pool *pool, weir_stream *stream
     WEIR_ASSERT(large == (granules >= front_small(pool)));
     const uint64_t key = large ? granules + 1 : front_small_key(pool, size);
     weir_block *block = NULL;
+    bool searched = false;
     if (UNLIKELY(!remote_frees_are_empty(stream)) ||
-        UNLIKELY((block = take_plainly(pool, stream, size, large, key << pool->granule_shift)) == NULL)) {
-        return serve_missed(stream, size, 0, true, out, 0);
+        UNLIKELY((block = take_plainly(pool, stream, size, large, key << pool->granule_shift, &searched)) == NULL)) {
+        return searched ? alloc_by_ladder(stream, size, 0, out, 0) : serve_missed(stream, size, 0, true, out, 0);
     }
     stream->counters.misses++;
     stream_lock_release_own(&stream->lock);
@@ -225,7 +228,7 @@ static weir_status check_request(const weir_pool *pool, const weir_stream *strea
     return WEIR_OK;
 }
 
-/* Slow path of weir_pool_free: checks the arguments and waits for the stream's lock. */
+/* Slow path of weir_pool_alloc: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                           weir_block **out, weir_tag wanted)
 {
@@ -301,7 +304,7 @@ static OUT_OF_LINE weir_status alloc_large(weir_pool *pool, weir_stream *stream,
                                            weir_block **out, uint64_t granules)
 {
     WEIR_ASSERT(large && stream->front.last_key == FRONT_EMPTY);
-    (void)large; /* the constant `true` is passed on instead, so that `large` occupies no register */
+    /* The constant `true` is passed on for `large`, so that `large` occupies no register. */
     const uint32_t i = front_find_large(&stream->front, granules + 1);
     return i != FRONT_LARGE ? alloc_large_at(stream, size, i, out)
                             : alloc_missed(pool, stream, size, true, out, granules);
@@ -367,7 +370,6 @@ static OUT_OF_LINE weir_status hand_out_resized(weir_pool *pool, weir_stream *st
                                                 weir_block **out)
 {
     WEIR_ASSERT(stream_is_locked(stream) && stream->owner == pool);
-    (void)pool;
     struct stream_counters *counters = &stream->counters;
     counters->requested += (int64_t)(size - block_requested(block));
     counters->peak_requested =
@@ -557,7 +559,7 @@ static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block
     return WEIR_OK;
 }
 
-/* Slow path of weir_pool_alloc: checks the arguments and waits for the stream's lock. */
+/* Slow path of weir_pool_free: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     if (!is_block(pool, block)) {
