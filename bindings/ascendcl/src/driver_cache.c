@@ -45,7 +45,7 @@ enum {
 typedef enum piece_state { IDLE, KEPT, USED, LOST } piece_state;
 
 struct acl__driver_piece {
-    weir__sim_range range;   /* in heap.pieces, first member; a large allocation is in no heap */
+    weir__interval range;    /* in heap.pieces, first member; a large allocation is in no heap */
     weir__tree_node by_size; /* in heap.by_size if IDLE or KEPT; its tie is a serial number */
     struct heap *heap;       /* NULL: a large allocation */
     struct heap_list *list;
@@ -57,8 +57,8 @@ struct acl__driver_piece {
 struct heap {
     struct heap *next;
     struct heap *previous;
-    weir__sim_ranges pieces; /* by address */
-    weir__tree by_size[2];   /* IDLE and KEPT pieces */
+    weir__intervals pieces; /* by address */
+    weir__tree by_size[2];  /* IDLE and KEPT pieces */
     uint64_t mapped_bytes;
     uint64_t kept_bytes;      /* in KEPT pieces */
     uint64_t limited_bytes;   /* in USED pieces of at most `limit` */
@@ -132,7 +132,7 @@ static void resize(struct acl__driver_piece *p, uint64_t start, uint64_t end)
     WEIR_ASSERT(start < end);
     p->range.start = start;
     p->range.end = end;
-    weir__sim_ranges_resized(&p->range);
+    weir__intervals_resized(&p->range);
 }
 
 /* Cuts `upper` from the end of a piece that is in no index; the piece keeps `size` bytes. */
@@ -143,7 +143,7 @@ static void cut(struct acl__driver_piece *p, uint64_t size, struct acl__driver_p
     upper->range.start = p->range.start + size;
     upper->range.end = p->range.end;
     resize(p, p->range.start, p->range.start + size);
-    weir__sim_ranges_insert(&p->heap->pieces, &upper->range);
+    weir__intervals_insert(&p->heap->pieces, &upper->range);
 }
 
 static bool can_join(const struct acl__driver_piece *a, const struct acl__driver_piece *b)
@@ -159,7 +159,7 @@ static void absorb(struct acl__driver_piece *p, struct acl__driver_piece *other)
     const uint64_t end = other->range.end > p->range.end ? other->range.end : p->range.end;
     p->is_first |= other->is_first;
     index_remove(other);
-    weir__sim_ranges_remove(&p->heap->pieces, &other->range);
+    weir__intervals_remove(&p->heap->pieces, &other->range);
     weir__slab_put(&pieces, other);
     resize(p, start, end);
 }
@@ -169,11 +169,11 @@ static void merge_and_index(struct acl__driver_piece *p, piece_state state)
 {
     WEIR_ASSERT(p->heap != NULL);
     p->state = state;
-    struct acl__driver_piece *before = (struct acl__driver_piece *)(void *)weir__sim_ranges_previous(&p->range);
+    struct acl__driver_piece *before = (struct acl__driver_piece *)(void *)weir__intervals_previous(&p->range);
     if (can_join(before, p)) {
         absorb(p, before);
     }
-    struct acl__driver_piece *after = (struct acl__driver_piece *)(void *)weir__sim_ranges_next(&p->range);
+    struct acl__driver_piece *after = (struct acl__driver_piece *)(void *)weir__intervals_next(&p->range);
     if (can_join(p, after)) {
         absorb(p, after);
     }
@@ -216,7 +216,7 @@ static bool heap_is_sound(const struct heap *h)
 {
     uint64_t at = 0;
     uint64_t kept_bytes = 0;
-    for (const weir__sim_range *r = weir__sim_ranges_first(&h->pieces); r != NULL; r = weir__sim_ranges_next(r)) {
+    for (const weir__interval *r = weir__intervals_first(&h->pieces); r != NULL; r = weir__intervals_next(r)) {
         const struct acl__driver_piece *p = (const struct acl__driver_piece *)(const void *)r;
         if (r->start != at || p->heap != h) {
             return false;
@@ -233,7 +233,7 @@ static void heap_begin(struct heap_list *list, struct heap *h, struct acl__drive
     memset(h, 0, sizeof(*h));
     *whole = (struct acl__driver_piece){.heap = h, .list = list};
     whole->range.end = HEAP_BYTES;
-    weir__sim_ranges_insert(&h->pieces, &whole->range);
+    weir__intervals_insert(&h->pieces, &whole->range);
     index_add(whole, IDLE);
     ACL_LIST_ADD(list->first, h);
     list->count++;
@@ -244,8 +244,8 @@ static uint64_t heap_end(struct heap_list *list, struct heap *h)
 {
     WEIR_ASSERT(h->mapped_bytes == h->kept_bytes && list->count > 0);
     const uint64_t bytes = h->mapped_bytes;
-    for (weir__sim_range *r = weir__sim_ranges_first(&h->pieces); r != NULL; r = weir__sim_ranges_first(&h->pieces)) {
-        weir__sim_ranges_remove(&h->pieces, r);
+    for (weir__interval *r = weir__intervals_first(&h->pieces); r != NULL; r = weir__intervals_first(&h->pieces)) {
+        weir__intervals_remove(&h->pieces, r);
         weir__slab_put(&pieces, r);
     }
     ACL_LIST_REMOVE(list->first, h);

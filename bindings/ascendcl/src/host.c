@@ -295,7 +295,7 @@ ACL_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallo
 static acl__range *registered_in(uint64_t start, uint64_t size)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    weir__sim_range *r = weir__sim_ranges_after(&acl__rt.registered, start);
+    weir__interval *r = weir__intervals_after(&acl__rt.registered, start);
     return r != NULL && r->start < start + size ? (acl__range *)(void *)r : NULL;
 }
 
@@ -361,7 +361,7 @@ static aclError register_memory(void *pointer, uint64_t size, uint32_t flags, co
     }
     ACL_FAIL_IF(size > UINT64_MAX - start || !is_mapped(pointer, size), ACL_ERROR_RT_INVALID_HANDLE,
                 "%s: %llu bytes at %p are not all memory of this process", name, (unsigned long long)size, pointer);
-    const weir__sim_range *device = weir__sim_ranges_after(&acl__rt.device_memory, start);
+    const weir__interval *device = weir__intervals_after(&acl__rt.device_memory, start);
     ACL_FAIL_IF(device != NULL && device->start < start + size, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "%s: %p is device memory", name, pointer);
     ACL_FAIL_IF(registered_in(start, size) != NULL,

@@ -32,7 +32,7 @@ struct page {
 };
 
 struct segment {
-    weir__sim_range range; /* first member */
+    weir__interval range; /* first member */
     segment_state state;
     uint64_t asked;  /* BUSY: bytes that the caller requested */
     acl__stamp made; /* BUSY: stamp of the allocation */
@@ -59,7 +59,7 @@ struct pool {
     uint32_t internal;
     acl__range *range;  /* the pool's addresses, in the set of device memory */
     struct page *pages; /* one entry for each page of the pool's addresses */
-    weir__sim_ranges segments;
+    weir__intervals segments;
 };
 
 /* The kinds of reuse of freed memory, in the order in which a request tries them. */
@@ -89,22 +89,22 @@ static uint64_t in_pages(uint64_t size)
 
 static struct segment *first_segment(const struct pool *p)
 {
-    return (struct segment *)(void *)weir__sim_ranges_first(&p->segments);
+    return (struct segment *)(void *)weir__intervals_first(&p->segments);
 }
 
 static struct segment *next_segment(const struct segment *s)
 {
-    return (struct segment *)(void *)weir__sim_ranges_next(&s->range);
+    return (struct segment *)(void *)weir__intervals_next(&s->range);
 }
 
 static struct segment *previous_segment(const struct segment *s)
 {
-    return (struct segment *)(void *)weir__sim_ranges_previous(&s->range);
+    return (struct segment *)(void *)weir__intervals_previous(&s->range);
 }
 
 static struct segment *segment_at(const struct pool *p, uint64_t address)
 {
-    weir__sim_range *r = weir__sim_ranges_floor(&p->segments, address);
+    weir__interval *r = weir__intervals_floor(&p->segments, address);
     return r != NULL && r->end > address ? (struct segment *)(void *)r : NULL;
 }
 
@@ -121,7 +121,7 @@ static void segment_delete(struct pool *p, struct segment *s)
     WEIR_ASSERT(s->state != BUSY);
     drop_stamps(s);
     acl__stamp_drop(&s->made);
-    weir__sim_ranges_remove(&p->segments, &s->range);
+    weir__intervals_remove(&p->segments, &s->range);
     weir__slab_put(&segments_slab, s);
 }
 
@@ -159,7 +159,7 @@ static void join(struct pool *p, struct segment *a, struct segment *b)
     const uint64_t end = b->range.end;
     segment_delete(p, b);
     a->range.end = end;
-    weir__sim_ranges_resized(&a->range);
+    weir__intervals_resized(&a->range);
 }
 
 /* Merges a segment with its neighbours where can_join allows it. Returns the merged segment. */
@@ -188,7 +188,7 @@ static struct segment *segment_add(struct pool *p, uint64_t start, uint64_t end,
         s->range.start = start;
         s->range.end = end;
         s->state = state;
-        weir__sim_ranges_insert(&p->segments, &s->range);
+        weir__intervals_insert(&p->segments, &s->range);
     }
     return s;
 }
@@ -200,11 +200,11 @@ static struct segment *split(struct pool *p, struct segment *s, uint64_t at)
     WEIR_ASSERT(at > s->range.start && at < s->range.end && at % PAGE == 0);
     const uint64_t end = s->range.end;
     s->range.end = at;
-    weir__sim_ranges_resized(&s->range);
+    weir__intervals_resized(&s->range);
     struct segment *upper = segment_add(p, at, end, s->state);
     if (upper == NULL) {
         s->range.end = end;
-        weir__sim_ranges_resized(&s->range);
+        weir__intervals_resized(&s->range);
         return NULL;
     }
     for (uint32_t i = 0; i < s->stamp_count; i++) {
@@ -371,7 +371,7 @@ static uint64_t release(struct pool *p, uint64_t bytes, wait_policy how)
     uint64_t below = UINT64_MAX;
     bytes -= bytes % PAGE;
     while (released < bytes) {
-        struct segment *s = (struct segment *)(void *)weir__sim_ranges_floor(&p->segments, below);
+        struct segment *s = (struct segment *)(void *)weir__intervals_floor(&p->segments, below);
         if (s == NULL) {
             break;
         }

@@ -56,13 +56,13 @@ static void mark_give(struct mark **place, struct mark *m)
 
 /* A word of device memory that aclrtValueWrite wrote, with the mark (recording) of the last write. */
 struct word {
-    weir__sim_range range; /* first member; the addresses of the word's eight bytes */
+    weir__interval range; /* first member; the addresses of the word's eight bytes */
     struct mark *last;
 };
 
 enum { WORD_BYTES = 8, FIRST_SWEEP = 256 };
 
-static weir__sim_ranges words;
+static weir__intervals words;
 static size_t word_count;
 static size_t sweep_at = FIRST_SWEEP;
 
@@ -70,7 +70,7 @@ static struct word *word_at(uint64_t address)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(address % WORD_BYTES == 0);
-    struct word *w = (struct word *)(void *)weir__sim_ranges_floor(&words, address);
+    struct word *w = (struct word *)(void *)weir__intervals_floor(&words, address);
     return w != NULL && w->range.start == address ? w : NULL;
 }
 
@@ -85,14 +85,14 @@ static bool is_device_word(uint64_t address)
 /* Frees the entries of words that no longer lie in device memory. */
 static void sweep_words(void)
 {
-    for (weir__sim_range *range = weir__sim_ranges_first(&words); range != NULL;) {
-        weir__sim_range *next = weir__sim_ranges_next(range);
+    for (weir__interval *range = weir__intervals_first(&words); range != NULL;) {
+        weir__interval *next = weir__intervals_next(range);
         if (!is_device_word(range->start)) {
-            weir__sim_ranges_remove(&words, range);
+            weir__intervals_remove(&words, range);
             mark_release(((struct word *)(void *)range)->last);
             free(range);
             word_count--;
-            WEIR_ASSERT(word_count > 0 || weir__sim_ranges_first(&words) == NULL);
+            WEIR_ASSERT(word_count > 0 || weir__intervals_first(&words) == NULL);
         }
         range = next;
     }
@@ -113,7 +113,7 @@ static struct word *word_get(uint64_t address)
     if (w != NULL) {
         w->range.start = address;
         w->range.end = address + WORD_BYTES;
-        weir__sim_ranges_insert(&words, &w->range);
+        weir__intervals_insert(&words, &w->range);
         word_count++;
     }
     return w;

@@ -5,7 +5,7 @@
 
 static weir__slab slab = WEIR__SLAB_INIT(acl__range, 0, 64);
 
-acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t start, uint64_t size)
+acl__range *acl__range_add(weir__intervals *set, acl__range_kind kind, uint64_t start, uint64_t size)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(size > 0 && start <= UINT64_MAX - size);
@@ -18,22 +18,22 @@ acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t
     range->range.start = start;
     range->range.end = start + size;
     range->kind = kind;
-    weir__sim_ranges_insert(set, &range->range);
+    weir__intervals_insert(set, &range->range);
     return range;
 }
 
-void acl__range_remove(weir__sim_ranges *set, acl__range *range)
+void acl__range_remove(weir__intervals *set, acl__range *range)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(range->range.end > range->range.start);
-    weir__sim_ranges_remove(set, &range->range);
+    weir__intervals_remove(set, &range->range);
     weir__slab_put(&slab, range);
 }
 
-acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer)
+acl__range *acl__range_at(const weir__intervals *set, const void *pointer)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const uint64_t address = (uint64_t)(uintptr_t)pointer;
-    acl__range *range = (acl__range *)(void *)weir__sim_ranges_floor(set, address);
+    acl__range *range = (acl__range *)(void *)weir__intervals_floor(set, address);
     return range != NULL && address < range->range.end ? range : NULL;
 }

@@ -18,9 +18,9 @@
 #include <acl/acl_rt_memory_soma.h>
 #include <weir/sim.h>
 
-#include "../../sim/src/ranges.h"
 #include "functions.h"
 #include "shared/assert.h"
+#include "shared/intervals.h"
 #include "shared/slab.h"
 
 #include <pthread.h>
@@ -240,9 +240,9 @@ typedef struct acl__runtime {
     weir_device *memory; /* the simulator's device table */
     acl__device devices[ACL__DEVICES];
     bool peers[ACL__DEVICES][ACL__DEVICES]; /* [a][b]: device a may touch the memory of device b (share.c) */
-    weir__sim_ranges device_memory;         /* set of acl__range: device memory, allocated or mapped */
-    weir__sim_ranges host_memory;           /* set of acl__range: memory of aclrtMallocHost */
-    weir__sim_ranges registered;            /* set of acl__range: memory of aclrtHostRegister */
+    weir__intervals device_memory;          /* set of acl__range: device memory, allocated or mapped */
+    weir__intervals host_memory;            /* set of acl__range: memory of aclrtMallocHost */
+    weir__intervals registered;             /* set of acl__range: memory of aclrtHostRegister */
     acl__stream *first_stream;              /* list of the streams of all contexts */
     uint64_t held_tasks;                    /* number of held tasks on all streams */
     pthread_cond_t changed;                 /* wakes threads that wait for a change (queue.c) */
@@ -525,7 +525,7 @@ typedef enum acl__range_kind {
 
 /* A range of addresses: device memory, pinned host memory or registered host memory. */
 struct acl__range {
-    weir__sim_range range; /* first member */
+    weir__interval range; /* first member */
     acl__range_kind kind;
     int32_t device;
     bool huge;         /* device memory: true if it is accounted as huge pages */
@@ -536,10 +536,10 @@ struct acl__range {
 };
 
 /* Adds an address range to a set, such as the set of all device memory. NULL: out of host memory. */
-acl__range *acl__range_add(weir__sim_ranges *set, acl__range_kind kind, uint64_t start, uint64_t size);
-void acl__range_remove(weir__sim_ranges *set, acl__range *range);
+acl__range *acl__range_add(weir__intervals *set, acl__range_kind kind, uint64_t start, uint64_t size);
+void acl__range_remove(weir__intervals *set, acl__range *range);
 /* Returns the range of the set that contains an address, or NULL. */
-acl__range *acl__range_at(const weir__sim_ranges *set, const void *pointer);
+acl__range *acl__range_at(const weir__intervals *set, const void *pointer);
 
 /* --- auditor.c --- */
 

@@ -209,9 +209,9 @@ void acl__memory_reset(int32_t device)
     WEIR_ASSERT_HELD(acl__mutex());
     uint64_t bytes = 0;
     uint64_t pieces = 0;
-    for (weir__sim_range *r = weir__sim_ranges_first(&acl__rt.device_memory); r != NULL;) {
+    for (weir__interval *r = weir__intervals_first(&acl__rt.device_memory); r != NULL;) {
         acl__range *range = (acl__range *)(void *)r;
-        r = weir__sim_ranges_next(r);
+        r = weir__intervals_next(r);
         if (range->kind == ACL__ALLOCATED && range->device == device) {
             bytes += range->range.end - range->range.start;
             pieces++;

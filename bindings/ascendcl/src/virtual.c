@@ -21,9 +21,9 @@
 enum { PAGE = ACL__HUGE_PAGE, GIB = 1 << 30, UNUSED = -2, HOST_SIDE = -1 };
 
 struct reservation {
-    weir__sim_range range; /* first member */
-    int32_t maker;         /* device that was current at the reservation; -1: none */
-    int32_t side;          /* UNUSED before the first mapping; then the mapped memory's device, or HOST_SIDE */
+    weir__interval range; /* first member */
+    int32_t maker;        /* device that was current at the reservation; -1: none */
+    int32_t side;         /* UNUSED before the first mapping; then the mapped memory's device, or HOST_SIDE */
     uint32_t mappings;
 };
 
@@ -44,7 +44,7 @@ struct physical {
 
 static weir__slab reservations_slab = WEIR__SLAB_INIT(struct reservation, 0, 16);
 static weir__slab physicals_slab = WEIR__SLAB_INIT(struct physical, 0, 64);
-static weir__sim_ranges reservations;
+static weir__intervals reservations;
 static struct physical *first_physical;
 static uint64_t host_side_bytes;
 static uint64_t last_shareable;
@@ -77,7 +77,7 @@ static bool is_on_device(const struct physical *p)
 static struct reservation *reservation_at(uint64_t address)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    weir__sim_range *r = weir__sim_ranges_floor(&reservations, address);
+    weir__interval *r = weir__intervals_floor(&reservations, address);
     return r != NULL && r->end > address ? (struct reservation *)(void *)r : NULL;
 }
 
@@ -129,7 +129,7 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
     }
     *r = (struct reservation){
         .range = {.start = address, .end = address + rounded}, .maker = current_device(), .side = UNUSED};
-    weir__sim_ranges_insert(&reservations, &r->range);
+    weir__intervals_insert(&reservations, &r->range);
     *virPtr = (void *)(uintptr_t)address;
     return ACL_SUCCESS;
 }
@@ -144,7 +144,7 @@ static aclError release_locked(const void *pointer)
                 "aclrtReleaseMemAddress: %u mappings in it have to be undone before", r->mappings);
     const uint64_t size = r->range.end - r->range.start;
     ACL_TRY(acl__status(weir_device_vm_release(acl__rt.memory, r->range.start, size), "aclrtReleaseMemAddress"));
-    weir__sim_ranges_remove(&reservations, &r->range);
+    weir__intervals_remove(&reservations, &r->range);
     weir__slab_put(&reservations_slab, r);
     return ACL_SUCCESS;
 }
@@ -386,7 +386,7 @@ static aclError check_place(uint64_t address, uint64_t size, const struct physic
                 (unsigned long long)address);
     ACL_FAIL_IF(address % PAGE != 0, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "aclrtMapMem: %#llx is no multiple of the granularity", (unsigned long long)address);
-    const weir__sim_range *mapped = weir__sim_ranges_after(&acl__rt.device_memory, address);
+    const weir__interval *mapped = weir__intervals_after(&acl__rt.device_memory, address);
     ACL_FAIL_IF(mapped != NULL && mapped->start < address + size, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "aclrtMapMem: %#llx has memory already", (unsigned long long)mapped->start);
     ACL_FAIL_IF(r->side != UNUSED && r->side != side, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
@@ -646,9 +646,9 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
 static void unmap_all_in(const struct reservation *r)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    for (weir__sim_range *at = weir__sim_ranges_after(&acl__rt.device_memory, r->range.start);
+    for (weir__interval *at = weir__intervals_after(&acl__rt.device_memory, r->range.start);
          at != NULL && at->start < r->range.end;) {
-        weir__sim_range *next = weir__sim_ranges_next(at);
+        weir__interval *next = weir__intervals_next(at);
         acl__range *range = (acl__range *)(void *)at;
         if (range->kind == ACL__MAPPED) {
             (void)unmap(range);
@@ -669,10 +669,10 @@ static void unmap_all_of(const struct physical *p)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(p->references == 0);
-    for (weir__sim_range *at = weir__sim_ranges_first(&acl__rt.device_memory); at != NULL && p->mappings > 0;) {
+    for (weir__interval *at = weir__intervals_first(&acl__rt.device_memory); at != NULL && p->mappings > 0;) {
         acl__range *range = (acl__range *)(void *)at;
         const bool last = p->mappings == 1;
-        at = weir__sim_ranges_next(at);
+        at = weir__intervals_next(at);
         if (range->kind == ACL__MAPPED && range->owner == p && (unmap(range) != ACL_SUCCESS || last)) {
             return; /* the last unmapping may have freed *p */
         }
@@ -694,8 +694,8 @@ void acl__virtual_reset(int32_t device)
         }
         p = next;
     }
-    for (weir__sim_range *at = weir__sim_ranges_first(&reservations); at != NULL;) {
-        weir__sim_range *next = weir__sim_ranges_next(at);
+    for (weir__interval *at = weir__intervals_first(&reservations); at != NULL;) {
+        weir__interval *next = weir__intervals_next(at);
         const struct reservation *r = (const struct reservation *)(const void *)at;
         if (r->maker == device) {
             unmap_all_in(r);

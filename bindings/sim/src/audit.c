@@ -29,7 +29,7 @@
  */
 #include "audit.h"
 
-#include "ranges.h"
+#include "shared/intervals.h"
 #include "shared/slab.h"
 
 #include <inttypes.h>
@@ -55,14 +55,14 @@ struct read {
 
 struct segment {
     /* first member, so that a pointer to the range is a pointer to the segment; start and end are 0 after removal */
-    weir__sim_range range;
+    weir__interval range;
     struct block *owner;
     weir__sim_op *write; /* never NULL */
     struct read *reads;
 };
 
 struct device_range {
-    weir__sim_range range; /* first member */
+    weir__interval range; /* first member */
     weir__sim_op *op;
     bool mapped;
 };
@@ -89,8 +89,8 @@ struct weir__sim_audit {
     weir__sim_clock host;  /* vector clock of the work that the host has seen complete */
     uint64_t host_version; /* grows with every change of `host`; above 0 */
 
-    weir__sim_ranges segments;
-    weir__sim_ranges device_ranges;
+    weir__intervals segments;
+    weir__intervals device_ranges;
     struct device_range *last_found; /* latest result of a lookup in `device_ranges`; NULL after a removal */
     struct block *overlapped;
     weir_sim_reaches reaches; /* tests whether a device may touch a range; NULL: only one device is simulated */
@@ -259,7 +259,7 @@ static void reads_clear(weir__sim_audit *audit, struct segment *s)
 
 static struct segment *segment_next(const struct segment *s)
 {
-    return (struct segment *)(void *)weir__sim_ranges_next(&s->range);
+    return (struct segment *)(void *)weir__intervals_next(&s->range);
 }
 
 static struct segment **hint_for(weir__sim_audit *audit, uint64_t address)
@@ -275,7 +275,7 @@ static struct segment *segment_at(weir__sim_audit *audit, uint64_t address)
     if (s != NULL && s->range.start <= address && address < s->range.end) {
         return s;
     }
-    s = (struct segment *)(void *)weir__sim_ranges_floor(&audit->segments, address);
+    s = (struct segment *)(void *)weir__intervals_floor(&audit->segments, address);
     if (s == NULL || s->range.end <= address) {
         return NULL;
     }
@@ -287,13 +287,13 @@ static struct segment *segment_at(weir__sim_audit *audit, uint64_t address)
 static struct segment *segment_from(weir__sim_audit *audit, uint64_t address)
 {
     struct segment *s = segment_at(audit, address);
-    return s != NULL ? s : (struct segment *)(void *)weir__sim_ranges_after(&audit->segments, address);
+    return s != NULL ? s : (struct segment *)(void *)weir__intervals_after(&audit->segments, address);
 }
 
 /* Removes a segment from the auditor's set. If it was the last segment of a freed block, removes the block as well. */
 static void segment_remove(weir__sim_audit *audit, struct segment *s)
 {
-    weir__sim_ranges_remove(&audit->segments, &s->range);
+    weir__intervals_remove(&audit->segments, &s->range);
     s->range.start = 0;
     s->range.end = 0;
     op_release(audit, s->write);
@@ -318,7 +318,7 @@ static struct segment *segment_new(weir__sim_audit *audit, uint64_t start, uint6
     s->owner->segments++;
     s->write = op_hold(write);
     s->reads = NULL;
-    weir__sim_ranges_insert(&audit->segments, &s->range);
+    weir__intervals_insert(&audit->segments, &s->range);
     *hint_for(audit, start) = s;
     return s;
 }
@@ -367,8 +367,8 @@ static struct segment *segment_split(weir__sim_audit *audit, struct segment *s, 
     upper->write = op_hold(s->write);
     upper->reads = NULL;
     s->range.end = at;
-    weir__sim_ranges_resized(&s->range);
-    weir__sim_ranges_insert(&audit->segments, &upper->range);
+    weir__intervals_resized(&s->range);
+    weir__intervals_insert(&audit->segments, &upper->range);
     for (struct read *r = s->reads; r != NULL; r = r->next) {
         if (!read_add(audit, upper, r->op)) {
             return NULL;
@@ -611,7 +611,7 @@ static struct segment *write_piece(weir__sim_audit *audit, const weir__sim_clock
         uint64_t reached = s->range.end;
         segment_remove(audit, s);
         last->range.end = reached;
-        weir__sim_ranges_resized(&last->range);
+        weir__intervals_resized(&last->range);
         return last;
     }
     segment_take(audit, s, owner, op);
@@ -671,7 +671,7 @@ static uint64_t device_bytes_in(weir__sim_audit *audit, uint64_t start, uint64_t
 {
     struct device_range *g = audit->last_found;
     if (g == NULL || start < g->range.start || g->range.end <= start) {
-        g = (struct device_range *)(void *)weir__sim_ranges_floor(&audit->device_ranges, start);
+        g = (struct device_range *)(void *)weir__intervals_floor(&audit->device_ranges, start);
         if (g == NULL || g->range.end <= start) {
             *first = NULL;
             return start;
@@ -680,7 +680,7 @@ static uint64_t device_bytes_in(weir__sim_audit *audit, uint64_t start, uint64_t
     }
     *first = g;
     while (g->range.end < end) {
-        struct device_range *next = (struct device_range *)(void *)weir__sim_ranges_next(&g->range);
+        struct device_range *next = (struct device_range *)(void *)weir__intervals_next(&g->range);
         if (!g->mapped || next == NULL || !next->mapped || next->range.start != g->range.end) {
             return g->range.end;
         }
@@ -970,7 +970,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     if (s->range.start != address || s->range.end != end) {
         s->range.start = address;
         s->range.end = end;
-        weir__sim_ranges_resized(&s->range);
+        weir__intervals_resized(&s->range);
     }
 }
 
@@ -1069,7 +1069,7 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
     g->range.end = end_of(address, size);
     g->op = op;
     g->mapped = mapped;
-    weir__sim_ranges_insert(&audit->device_ranges, &g->range);
+    weir__intervals_insert(&audit->device_ranges, &g->range);
 }
 
 /* Reports live blocks and unfinished work in memory that the device got back, and removes segments of freed blocks. */
@@ -1112,10 +1112,10 @@ void weir__sim_audit_taken(weir__sim_audit *audit, uint64_t address, uint64_t si
     }
     judge_taken(audit, address, end_of(address, size), op);
     op_release(audit, op);
-    struct device_range *g = (struct device_range *)(void *)weir__sim_ranges_floor(&audit->device_ranges, address);
+    struct device_range *g = (struct device_range *)(void *)weir__intervals_floor(&audit->device_ranges, address);
     if (g != NULL && g->range.start == address) {
         audit->last_found = NULL;
-        weir__sim_ranges_remove(&audit->device_ranges, &g->range);
+        weir__intervals_remove(&audit->device_ranges, &g->range);
         op_release(audit, g->op);
         weir__slab_put(&audit->device_range_slab, g);
     }
@@ -1140,7 +1140,7 @@ void weir__sim_audit_leaks(weir__sim_audit *audit)
     if (is_stopped(audit)) {
         return;
     }
-    for (weir__sim_range *r = weir__sim_ranges_first(&audit->segments); r != NULL; r = weir__sim_ranges_next(r)) {
+    for (weir__interval *r = weir__intervals_first(&audit->segments); r != NULL; r = weir__intervals_next(r)) {
         const struct block *b = ((struct segment *)(void *)r)->owner;
         if (b->live && b->freed == NULL && b->start == r->start) {
             report(audit, WEIR_SIM_LEAK, b->start, b->end, b->alloc, NULL, "");
@@ -1151,7 +1151,7 @@ void weir__sim_audit_leaks(weir__sim_audit *audit)
             report(audit, WEIR_SIM_LEAK, b->start, b->end, b->alloc, NULL, "");
         }
     }
-    for (weir__sim_range *r = weir__sim_ranges_first(&audit->device_ranges); r != NULL; r = weir__sim_ranges_next(r)) {
+    for (weir__interval *r = weir__intervals_first(&audit->device_ranges); r != NULL; r = weir__intervals_next(r)) {
         report(audit, WEIR_SIM_LEAK, r->start, r->end, ((struct device_range *)(void *)r)->op, NULL, "");
     }
 }

@@ -12,8 +12,8 @@
 
 /* A free range of addresses, a region, a reservation or a mapping, depending on the set it is in. */
 struct extent {
-    weir__sim_range range; /* first member */
-    uint32_t physical;     /* mapping: index of the mapped physical memory */
+    weir__interval range; /* first member */
+    uint32_t physical;    /* mapping: index of the mapped physical memory */
 };
 
 enum {
@@ -30,57 +30,57 @@ enum {
 
 /* --- ranges of addresses --- */
 
-static struct extent *extent_add(weir__sim_memory *memory, weir__sim_ranges *set, uint64_t start, uint64_t end)
+static struct extent *extent_add(weir__sim_memory *memory, weir__intervals *set, uint64_t start, uint64_t end)
 {
     struct extent *e = weir__slab_get(&memory->extents);
     if (e != NULL) {
         e->range.start = start;
         e->range.end = end;
-        weir__sim_ranges_insert(set, &e->range);
+        weir__intervals_insert(set, &e->range);
     }
     return e;
 }
 
-static void extent_remove(weir__sim_memory *memory, weir__sim_ranges *set, struct extent *e)
+static void extent_remove(weir__sim_memory *memory, weir__intervals *set, struct extent *e)
 {
-    weir__sim_ranges_remove(set, &e->range);
+    weir__intervals_remove(set, &e->range);
     weir__slab_put(&memory->extents, e);
 }
 
-static struct extent *floor_of(const weir__sim_ranges *set, uint64_t address)
+static struct extent *floor_of(const weir__intervals *set, uint64_t address)
 {
-    return (struct extent *)(void *)weir__sim_ranges_floor(set, address);
+    return (struct extent *)(void *)weir__intervals_floor(set, address);
 }
 
 /* Returns the member of `set` that is exactly this range, or NULL. */
-static struct extent *exactly(const weir__sim_ranges *set, uint64_t address, uint64_t size)
+static struct extent *exactly(const weir__intervals *set, uint64_t address, uint64_t size)
 {
     struct extent *e = floor_of(set, address);
     return e != NULL && e->range.start == address && e->range.end - e->range.start == size ? e : NULL;
 }
 
 /* True if [start, end) has a byte in common with a member of `set`. */
-static bool overlaps(const weir__sim_ranges *set, uint64_t start, uint64_t end)
+static bool overlaps(const weir__intervals *set, uint64_t start, uint64_t end)
 {
-    const weir__sim_range *r = weir__sim_ranges_after(set, start);
+    const weir__interval *r = weir__intervals_after(set, start);
     return r != NULL && r->start < end;
 }
 
 /* Moves `size` bytes of the lowest free range that is large enough to `used`, as a range of their own. */
-static weir_status extent_take(weir__sim_memory *memory, weir__sim_ranges *free_set, weir__sim_ranges *used,
+static weir_status extent_take(weir__sim_memory *memory, weir__intervals *free_set, weir__intervals *used,
                                uint64_t size, uint64_t *start)
 {
-    struct extent *from = (struct extent *)(void *)weir__sim_ranges_first_fit(free_set, size);
+    struct extent *from = (struct extent *)(void *)weir__intervals_first_fit(free_set, size);
     if (from == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     uint64_t address = from->range.start;
     if (from->range.end - address == size) {
-        weir__sim_ranges_remove(free_set, &from->range);
-        weir__sim_ranges_insert(used, &from->range);
+        weir__intervals_remove(free_set, &from->range);
+        weir__intervals_insert(used, &from->range);
     } else if (extent_add(memory, used, address, address + size) != NULL) {
         from->range.start += size;
-        weir__sim_ranges_resized(&from->range);
+        weir__intervals_resized(&from->range);
     } else {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -89,21 +89,21 @@ static weir_status extent_take(weir__sim_memory *memory, weir__sim_ranges *free_
 }
 
 /* Moves a range from `used` back to the free ranges and merges it with its neighbours. Cannot fail. */
-static void extent_free(weir__sim_memory *memory, weir__sim_ranges *used, weir__sim_ranges *free_set, struct extent *e)
+static void extent_free(weir__sim_memory *memory, weir__intervals *used, weir__intervals *free_set, struct extent *e)
 {
-    weir__sim_ranges_remove(used, &e->range);
+    weir__intervals_remove(used, &e->range);
     struct extent *below = floor_of(free_set, e->range.start);
-    struct extent *above = (struct extent *)(void *)weir__sim_ranges_after(free_set, e->range.start);
+    struct extent *above = (struct extent *)(void *)weir__intervals_after(free_set, e->range.start);
     if (above != NULL && above->range.start == e->range.end) {
         e->range.end = above->range.end;
         extent_remove(memory, free_set, above);
     }
     if (below != NULL && below->range.end == e->range.start) {
         below->range.end = e->range.end;
-        weir__sim_ranges_resized(&below->range);
+        weir__intervals_resized(&below->range);
         weir__slab_put(&memory->extents, e);
     } else {
-        weir__sim_ranges_insert(free_set, &e->range);
+        weir__intervals_insert(free_set, &e->range);
     }
 }
 
@@ -297,7 +297,7 @@ static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *
     if (!memory->backing.on) {
         return WEIR_OK;
     }
-    weir__sim_ranges placed = {.root = NULL};
+    weir__intervals placed = {.root = NULL};
     weir_status status = extent_take(memory, &memory->free_offsets, &placed, size, &physical->offset);
     if (status == WEIR_OK) {
         /* the extent is not needed: the descriptor keeps offset and size */
@@ -312,7 +312,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
         return;
     }
     weir__sim_backing_discard(&memory->backing, offset, size);
-    weir__sim_ranges placed = {.root = NULL};
+    weir__intervals placed = {.root = NULL};
     struct extent *e = extent_add(memory, &placed, offset, offset + size);
     if (e != NULL) { /* when out of host memory, these offsets stay unused; enough other offsets are left */
         extent_free(memory, &placed, &memory->free_offsets, e);
@@ -433,13 +433,13 @@ void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size)
         return NULL;
     }
     uint64_t end = address + size;
-    const weir__sim_range *r = weir__sim_ranges_floor(&memory->regions, address);
+    const weir__interval *r = weir__intervals_floor(&memory->regions, address);
     if (r == NULL || r->end <= address) {
-        r = weir__sim_ranges_floor(&memory->mappings, address);
+        r = weir__intervals_floor(&memory->mappings, address);
     }
     while (r != NULL && r->end > address && r->end < end) {
         /* Adjacent ranges count as one range: to the device their addresses are contiguous. */
-        const weir__sim_range *next = weir__sim_ranges_next(r);
+        const weir__interval *next = weir__intervals_next(r);
         r = next != NULL && next->start == r->end ? next : NULL;
     }
     return r != NULL && r->end > address && r->end >= end ? (void *)(uintptr_t)address : NULL;
@@ -448,8 +448,8 @@ void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size)
 void weir__sim_memory_leaks(weir_sim *sim)
 {
     weir__sim_memory *memory = &sim->memory;
-    for (const weir__sim_range *r = weir__sim_ranges_first(&memory->reservations); r != NULL;
-         r = weir__sim_ranges_next(r)) {
+    for (const weir__interval *r = weir__intervals_first(&memory->reservations); r != NULL;
+         r = weir__intervals_next(r)) {
         weir__sim_op_info info = now_info(sim, "vm_reserve");
         weir__sim_audit_leaked(sim->audit, r->start, r->end - r->start, &info);
     }

@@ -10,7 +10,7 @@
 #include <weir/sim.h>
 
 #include "audit.h"
-#include "ranges.h"
+#include "shared/intervals.h"
 #include "shared/slab.h"
 
 #include <pthread.h>
@@ -56,12 +56,12 @@ typedef struct weir__sim_memory {
     uint64_t held;
     uint64_t peak;
     weir__slab extents;
-    weir__sim_ranges free_addresses; /* for regions */
-    weir__sim_ranges free_virtual;   /* for reservations */
-    weir__sim_ranges free_offsets;   /* for physical memory, in backed mode */
-    weir__sim_ranges regions;
-    weir__sim_ranges reservations;
-    weir__sim_ranges mappings;
+    weir__intervals free_addresses; /* for regions */
+    weir__intervals free_virtual;   /* for reservations */
+    weir__intervals free_offsets;   /* for physical memory, in backed mode */
+    weir__intervals regions;
+    weir__intervals reservations;
+    weir__intervals mappings;
     weir__sim_physical *physical;
     uint32_t physical_count;
     uint32_t physical_capacity;

@@ -49,7 +49,7 @@ while IFS='|' read -r folder sees private; do
 done <<'ROOMS'
 core | | core/src
 bindings/ascend/acl | core bindings/host/pool |
-bindings/ascendcl | core bindings/sim | bindings/sim/src
+bindings/ascendcl | core bindings/sim |
 bindings/cuda/device | core bindings/host/pool |
 bindings/sim | core |
 bindings/host/pool | core allocators bindings/host/jemalloc |
