@@ -12,30 +12,20 @@ shift 2
 
 # A product is a line here:  name | its folder | the folders in that folder, from the ground up
 # Each folder in it is a floor; a dot stands for the files that lie in no such folder. Without floors the product is one
-# floor. A call is looked up in its own library first and then in the product, because two libraries may each define a
-# function of the same name.
+# floor. A folder of objects that no line names fails. A call is looked up in its own library first and then in the
+# product, because two libraries may each define a function of the same name.
 PRODUCTS='
-core       | core/src                         | base device state order memory pool report services
-allocators | allocators/src                   |
-sim        | bindings/sim/src                 |
-pinned     | bindings/host/pool/src           |
-heap       | bindings/host/heap/src           |
-jemalloc   | bindings/host/jemalloc/src       |
-onnx       | bindings/host/engines/onnxruntime/src |
-xnnpack    | bindings/host/engines/xnnpack/src |
-torch      | bindings/torch/src               |
-torch_acl  | bindings/ascend/torch/src        |
-torch_cuda | bindings/cuda/torch/src          |
-acl        | bindings/ascend/acl/src          |
-ascendcl   | bindings/ascendcl/src            |
-cuda       | bindings/cuda/device/src         |
-mstx       | bindings/ascend/mstx             |
-record     | benchmarks/weir/record/src       |
-trace      | benchmarks/weir/trace            |
-models     | benchmarks/weir/models           |
-replay     | benchmarks/weir/replay           |
-library    | benchmarks/weir/library          |
-command    | benchmarks/weir/command          |
+core       | core/src               | base device state order memory pool report services
+allocators | allocators/src         |
+sim        | bindings/sim/src       |
+host       | bindings/host          | pool heap jemalloc engines
+torch      | bindings/torch/src     |
+ascendcl   | bindings/ascendcl/src  | model .
+ascend     | bindings/ascend        | acl torch
+mstx       | bindings/ascend/mstx   |
+cuda       | bindings/cuda          | device torch
+command    | benchmarks/weir        | trace models replay library command
+record     | benchmarks/weir/record |
 '
 
 # Functions of awk that both checks use.
@@ -48,10 +38,13 @@ place='
             for (j = 1; j <= m; j++) { height[cell[1], floors[j]] = j }
         }
     }
-    # Returns the product of a file by its path, or "".
-    function product_of(path,    product) {
-        for (product in folder) if (index(path, folder[product]) == 1) { return product }
-        return ""
+    # Returns the product of a file by its path, or "": of the folders that hold the file, the innermost one.
+    function product_of(path,    product, best, most) {
+        for (product in folder) if (index(path, folder[product]) == 1 && length(folder[product]) > most) {
+            best = product
+            most = length(folder[product])
+        }
+        return best
     }
     # Returns the number of the floor of a file: 1 is the ground, 0 is no floor of the table.
     function floor_of(product, path,    below) {
@@ -102,7 +95,8 @@ nm -A "$@" | awk -v list="$list" -v table="$PRODUCTS" -v build="$build_dir/" -v 
         for (file in files) if (floor_of(files[file], file) == 0) { complain(file " is on no floor of " files[file]) }
         for (arrow in why) {
             split(arrow, part, "->")
-            goes_up = floor_of(files[part[1]], part[1]) < floor_of(files[part[2]], part[2])
+            product = files[part[1]]
+            goes_up = product == files[part[2]] && floor_of(product, part[1]) < floor_of(product, part[2])
             if (list) { print (goes_up ? "up  " : "down"), arrow ":" why[arrow] }
             if (goes_up) { complain(arrow " goes up:" why[arrow]) }
         }
@@ -124,7 +118,7 @@ nm -A "$@" | awk -v list="$list" -v table="$PRODUCTS" -v build="$build_dir/" -v 
         for (product in count) {
             print product ": " count[product] " files, the largest circle has " largest[product]
         }
-        for (room in rowless) { print "no product has " room }
+        for (room in rowless) { complain("no product has " room) }
         exit bad != 0
     }' || status=1
 

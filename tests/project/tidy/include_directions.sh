@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Includes point down: core includes no header of the rooms above it, a strategy sees the strategy contract only, and a
 # binding never sees a strategy. core's private functions and sources belong to core alone: other rooms use the headers of
-# core/shared. Tests may include private headers.    include_directions.sh SOURCE_DIR
+# core/shared. Tests may include private headers. call_circles.sh checks the floors inside a product.
+#   include_directions.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
 failures=0
@@ -75,17 +76,6 @@ while IFS= read -r line; do complain "$line: of core/shared an allocator sees as
 while IFS= read -r folder; do
     grep -q "^$folder |" "$0" || complain "$folder has no line in ${0##*/}"
 done < <(find bindings -name CMakeLists.txt ! -path '*/src/*' -printf '%h\n' | grep /)
-
-# The libraries of the weir command, and the one for users, stand on each other in this order.
-while IFS=: read -r folder above; do
-    while IFS= read -r line; do complain "$line: ${folder##*/} stands below that folder"; done < <(
-        grep -rnE "^#include \"($above)/" "$folder" --include='*.[ch]' || true)
-done <<'ROOMS'
-benchmarks/weir/trace:models|replay|library|command
-benchmarks/weir/models:replay|library|command
-benchmarks/weir/replay:library|command
-benchmarks/weir/library:command
-ROOMS
 
 # No other folder declares or calls a private function of core, or compiles a source of it once more.
 private=$(comm -23 \
