@@ -4,8 +4,8 @@
  * put under a package manager, and the program contains no path of the build. The build tree has the layout of an
  * installed prefix (CMakeLists.txt), so one rule serves both. The command never searches other folders.
  */
-#ifndef WEIR_COMMAND_PLACE_H
-#define WEIR_COMMAND_PLACE_H
+#ifndef WEIR_COMMAND_INSTALL_PATHS_H
+#define WEIR_COMMAND_INSTALL_PATHS_H
 
 enum place {
     PLACE_TRACES,    /* PREFIX/share/weir/traces: recordings */

@@ -1,8 +1,8 @@
 # seeds.cmake: a build in which every room is compiled from copies of its sources that hold the bugs of seeds/.
 #
 #   weir_seed_room(SOURCES_VARIABLE)  replaces the calling folder's sources by their seeded copies
-#   WEIR_SEEDED                       the folder that holds the copies, laid out like the source tree; a room's headers in
-#                                     shared/ are copied too
+#   WEIR_SEEDED                       the folder that holds the copies, laid out like the source tree; the room's
+#                                     shared/ is copied too
 #
 # The copies are made when the build is configured, which happens again when a source or a seed has changed; only copies
 # that differ are written. A seed that no longer fits its source ends the configuration.
@@ -24,7 +24,7 @@ add_compile_options("SHELL:-include ${seeds_dir}/mutant.h" -I${WEIR_SEEDED})
 
 function(weir_seed_room sources_variable)
     cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE room)
-    file(GLOB_RECURSE files CONFIGURE_DEPENDS src/*.[ch] src/*.cc shared/*.h)
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS src/*.[ch] src/*.cc shared/*.[ch])
     foreach(file IN LISTS files)
         cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE path)
         cmake_path(GET path PARENT_PATH folder)

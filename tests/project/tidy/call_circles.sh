@@ -16,6 +16,7 @@ shift 2
 # product, because two libraries may each define a function of the same name.
 PRODUCTS='
 core       | core/src               | base device state order memory pool report services
+shared     | core/shared            |
 allocators | allocators/src         |
 sim        | bindings/sim/src       |
 host       | bindings/host          | pool heap jemalloc engines
@@ -24,8 +25,7 @@ ascendcl   | bindings/ascendcl/src  | model .
 ascend     | bindings/ascend        | acl torch
 mstx       | bindings/ascend/mstx   |
 cuda       | bindings/cuda          | device torch
-command    | benchmarks/weir        | trace models replay library command
-record     | benchmarks/weir/record |
+command    | benchmarks/weir        | trace models record replay library command
 '
 
 # Functions of awk that both checks use.

@@ -65,7 +65,7 @@ bindings/torch | core allocators |
 bindings/ascend/torch | core allocators bindings/ascend/acl bindings/torch | bindings/torch/src
 bindings/cuda/torch | core allocators bindings/cuda/device bindings/torch | bindings/torch/src
 bindings/ascend/mstx | core |
-benchmarks/weir/record | core |
+benchmarks/weir/record/preload | core | benchmarks/weir/record
 ROOMS
 # A strategy sees integers: no thread, no clock, no device.
 check_room allocators 'core/include allocators/include' 'core core/shared' \

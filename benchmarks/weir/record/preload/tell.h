@@ -1,8 +1,8 @@
-/* benchmarks/weir/record/src/tell.h: functions shared by preload.c and preload_acl.c. */
+/* benchmarks/weir/record/preload/tell.h: functions shared by preload.c and preload_acl.c. */
 #ifndef WEIR_RECORD_TELL_H
 #define WEIR_RECORD_TELL_H
 
-#include "channel.h"
+#include "../channel.h"
 
 #include <weir/trace.h>
 

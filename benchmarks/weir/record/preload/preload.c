@@ -1,4 +1,4 @@
-/* benchmarks/weir/record/src/preload.c: interposes malloc and related functions and records each call.
+/* benchmarks/weir/record/preload/preload.c: interposes malloc and related functions and records each call.
  *
  * Idea: each function calls the next function of its name (the C library's, jemalloc's, the program's own) and records
  * the result: an alloc once the block is there, a free before another thread can get the block, a realloc in two

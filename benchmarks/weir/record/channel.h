@@ -1,4 +1,4 @@
-/* benchmarks/weir/record/src/channel.h: the channel from a recorded program to `weir record`: one ring buffer in shared
+/* benchmarks/weir/record/channel.h: the channel from a recorded program to `weir record`: one ring buffer in shared
  * memory.
  *
  * Idea: the command makes the ring and reads it; the library in the program writes it. The program only fills in 64

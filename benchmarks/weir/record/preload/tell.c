@@ -1,4 +1,4 @@
-/* benchmarks/weir/record/src/tell.c: the program's side of the channel.
+/* benchmarks/weir/record/preload/tell.c: the program's side of the channel.
  *
  * Idea: see channel.h. All functions here are safe inside malloc: they use one page of their own, no lock and no stdio.
  *

@@ -1,5 +1,5 @@
-/* benchmarks/weir/record/src/preload_acl.c: interposes the Ascend runtime and records device memory, pinned memory, the
- * events of streams, and waits.
+/* benchmarks/weir/record/preload/preload_acl.c: interposes the Ascend runtime and records device memory, pinned memory,
+ * the events of streams, and waits.
  *
  * A program without the runtime never calls these functions. The runtime's own types are declared as pointers and
  * numbers here, so no vendor's header is needed, and the real and the simulated runtime look the same.

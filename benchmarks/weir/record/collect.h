@@ -1,7 +1,6 @@
-/* record_collect.h: reads the channel of a recorded program (benchmarks/weir/record/src/channel.h) and writes its
- * traces. */
-#ifndef WEIR_COMMAND_RECORD_COLLECT_H
-#define WEIR_COMMAND_RECORD_COLLECT_H
+/* collect.h: reads the channel of a recorded program (channel.h) and writes its traces. */
+#ifndef WEIR_RECORD_COLLECT_H
+#define WEIR_RECORD_COLLECT_H
 
 #include "channel.h"
 

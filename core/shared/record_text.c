@@ -1,5 +1,5 @@
-/* core/src/services/record_text.c: see core/shared/record_text.h. */
-#include "shared/record_text.h"
+/* core/shared/record_text.c: see record_text.h. `weir record` compiles this source too. */
+#include "record_text.h"
 
 #include "shared/assert.h"
 #include "shared/cancel.h"

@@ -1,4 +1,4 @@
-/* record_collect.c: reads the events of a recorded program and writes them as traces.
+/* collect.c: reads the events of a recorded program and writes them as traces.
  *
  * Idea: events come in order from one ring buffer (channel.h), so no sorting is needed. Each event is passed to a text
  * of core's recorder, which renumbers blocks, streams and threads and keeps the trace consistent. With COLLECT_AUTO the
@@ -12,7 +12,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #endif
 
-#include "record_collect.h"
+#include "collect.h"
 
 #include "shared/clock.h"
 #include "shared/record_text.h"
