@@ -21,7 +21,7 @@ enum {
     usual_small_region_bytes = 2 << 20,
     usual_large_region_bytes = 20 << 20, /* the most: regions grow with the pool */
     /* A new region has about this fraction, 1/n, of the reserved bytes. Evidence: chosen with the rule of the mark in
-     * the place of 8 (core/README.md, Regions). Bound: it limits what a region adds to the reserved bytes to 1/n. */
+     * the place of 8 (core/DESIGN.md, Regions). Bound: it limits what a region adds to the reserved bytes to 1/n. */
     regions_of_step = 12,
 };
 

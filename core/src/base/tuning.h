@@ -1,7 +1,7 @@
 /* core/src/base/tuning.h: the numbers of core that are judgments: another value would be correct too.
  *
  * Each number stands with its unit, its evidence and its bound. The bound is the range in which the number may change,
- * or what the number limits. Evidence: "Regions" and "A miss" are sections of core/TRIALS.md and core/README.md, which
+ * or what the number limits. Evidence: "Regions" is a section of core/TRIALS.md and of core/DESIGN.md, which
  * also describe the workloads; "recordings" are the 32 traces there. A number "not tried" has no measurement of other
  * values. All were judged on the same recordings, so programs of another kind may want other values.
  *
@@ -44,10 +44,10 @@ enum {
     /* If this many regions of large requests go back together, one region replaces them. Evidence: Regions; one region
      * in the place of two needs 1.39 in `infer` where separate ones need 1.29. Bound: 2 and above. */
     many_regions = 12,
-    /* Share of the reserved bytes, 1/n, that a front cache may hold. Evidence: Regions, and "front cache" in
-     * core/README.md: cached blocks do not merge. */
+    /* Share of the reserved bytes, 1/n, that a front cache may hold. Evidence: Regions, and "front cache" at
+     * the end of core/TRIALS.md: cached blocks do not merge. */
     front_cache_share = 32,
-    /* The same near the limit. Evidence: core/README.md; of 248 replays 8 in the place of 14 run out before the
+    /* The same near the limit. Evidence: core/TRIALS.md; of 248 replays 8 in the place of 14 run out before the
      * pytorch model. */
     front_share_near_limit = 256,
     /* A pool is near its limit when less than this share of the limit, 1/n, is left. Evidence: the same replays. */
@@ -60,7 +60,7 @@ enum {
     front_slot_share = 2048,
     front_slot_granules = 1024,
     /* Virtual memory: the largest block of a front cache, as a share of the device's page, 1/n. Evidence: "Virtual
-     * memory" in core/README.md; of 132 recordings 2 in the place of 23 hold more than 1.05 of live and 8 MiB. */
+     * memory" in core/TRIALS.md; of 132 recordings 2 in the place of 23 hold more than 1.05 of live and 8 MiB. */
     front_page_share = 8,
 };
 
