@@ -1,9 +1,9 @@
 /* core/src/base/tuning.h: the numbers of core that are judgments: another value would be correct too.
  *
  * Each number stands with its unit, its evidence and its bound. The bound is the range in which the number may change,
- * or what the number limits. Evidence: "Regions" is a section of core/TRIALS.md and of core/DESIGN.md, which
- * also describe the workloads; "recordings" are the 32 traces there. A number "not tried" has no measurement of other
- * values. All were judged on the same recordings, so programs of another kind may want other values.
+ * or what the number limits. Evidence: "Regions" is a section of core/TRIALS.md, which describes the workloads too, and
+ * of core/DESIGN.md; "recordings" are the 32 traces there. A number "not tried" has no measurement of other values. All
+ * were judged on the same recordings, so programs of another kind may want other values.
  *
  * Not here: numbers that follow from a layout (FRONT_DEPTH fills a cache line), first sizes of tables that grow, and
  * the numbers of virtual memory, which stand in memory/vm*.c.

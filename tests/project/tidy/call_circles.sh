@@ -26,6 +26,7 @@ ascend     | bindings/ascend        | acl torch
 mstx       | bindings/ascend/mstx   |
 cuda       | bindings/cuda          | device torch
 command    | benchmarks/weir        | trace models record replay library command
+preload    | benchmarks/weir/record/preload |
 '
 
 # Functions of awk that both checks use.
