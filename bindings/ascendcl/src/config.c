@@ -189,8 +189,6 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         .driver_cache = true,
         .model_page_bytes = UINT64_C(64) << 10,
         .pin_page_bytes = 4096,
-        .pin_ns_per_mib = 280000,
-        .unpin_ns_per_mib = 95000,
         .stream_limit = 1984,
         .event_limit = 65536,
         .handle_rest = 4096,
@@ -216,10 +214,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         read_switch("REFRESH_WEIGHTS", &config->refresh_weights) && read_switch("OLD_DRIVER", &config->old_driver) &&
         read_switch("DRIVER_CACHE", &config->driver_cache) && read_size("MODEL_PAGE", &config->model_page_bytes) &&
         read_size("HOST_CAPACITY", &config->host_bytes) && read_size("PIN_LIMIT", &config->pin_limit_bytes) &&
-        read_size("PIN_PAGE", &config->pin_page_bytes) &&
-        read_number("PIN_NS_PER_MIB", 0, UINT32_MAX, &config->pin_ns_per_mib) &&
-        read_number("UNPIN_NS_PER_MIB", 0, UINT32_MAX, &config->unpin_ns_per_mib) &&
-        read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&
+        read_size("PIN_PAGE", &config->pin_page_bytes) && read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&
         read_u32("EVENTS", 1, UINT32_MAX, &config->event_limit) &&
         read_u32("HANDLE_REST", 0, UINT32_MAX, &config->handle_rest) && read_number("NUMA_NODES", 0, 1024, &nodes) &&
         read_number("EXIT_CODE", 0, 255, &exit_code) && read_costs(&sim->costs) && acl__faults_read(variable("FAULTS"));

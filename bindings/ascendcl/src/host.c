@@ -40,11 +40,14 @@ static uint64_t address_of(const void *pointer)
     return (uint64_t)(uintptr_t)pointer;
 }
 
+/* Virtual time of page-locking a MiB of host memory, and of undoing it. */
+enum { pin_ns_per_mib = 280000, unpin_ns_per_mib = 95000 };
+
 static void pay(uint64_t bytes, uint64_t ns_per_mib)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const uint64_t mib = (bytes + (1 << 20) - 1) >> 20;
-    weir_sim_advance(acl__rt.sim, ns_per_mib == 0 || mib < UINT64_MAX / ns_per_mib ? mib * ns_per_mib : UINT64_MAX);
+    weir_sim_advance(acl__rt.sim, mib < UINT64_MAX / ns_per_mib ? mib * ns_per_mib : UINT64_MAX);
 }
 
 bool acl__host_take(uint64_t bytes)
@@ -249,7 +252,7 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
     range->device = device;
     range->asked_bytes = size;
     range->owner = p;
-    pay(bytes, acl__rt.config.pin_ns_per_mib);
+    pay(bytes, pin_ns_per_mib);
     *pointer = start;
     return ACL_SUCCESS;
 }
@@ -314,7 +317,7 @@ aclError acl__host_free(void *pointer)
     acl__host_give(size);
     pages_free(p);
     sweep();
-    pay(size, acl__rt.config.unpin_ns_per_mib);
+    pay(size, unpin_ns_per_mib);
     return ACL_SUCCESS;
 }
 
@@ -375,7 +378,7 @@ static aclError register_memory(void *pointer, uint64_t size, uint32_t flags, co
     range->device = context->device;
     range->asked_bytes = size;
     range->owner = mapped ? pointer : NULL;
-    pay(is_pinned ? 0 : size, acl__rt.config.pin_ns_per_mib);
+    pay(is_pinned ? 0 : size, pin_ns_per_mib);
     return ACL_SUCCESS;
 }
 
@@ -423,7 +426,7 @@ ACL_EXPORT aclError aclrtHostUnregister(void *ptr)
     const uint64_t size = range->range.end - range->range.start;
     const bool was_pinned = contains(acl__range_at(&acl__rt.host_memory, ptr), range->range.start, size);
     acl__range_remove(&acl__rt.registered, range);
-    pay(was_pinned ? 0 : size, acl__rt.config.unpin_ns_per_mib);
+    pay(was_pinned ? 0 : size, unpin_ns_per_mib);
     return ACL_SUCCESS;
 }
 

@@ -179,9 +179,7 @@ typedef struct acl__config {
     uint64_t host_bytes;       /* limit of pinned memory and of physical memory on the host's side; 0 = none */
     uint64_t pin_limit_bytes;  /* limit of one host allocation or registration; 0 = none */
     uint64_t pin_page_bytes;   /* alignment that a registration requires */
-    uint64_t pin_ns_per_mib;   /* virtual time that pinning a MiB of host memory takes */
-    uint64_t unpin_ns_per_mib;
-    uint32_t handle_rest; /* so many handles of a kind have to end before a handle value is used again */
+    uint32_t handle_rest;      /* so many handles of a kind have to end before a handle value is used again */
     uint32_t stream_limit;
     uint32_t event_limit;
     const char *bus_ids; /* PCI bus ids of the devices, separated by commas; a device without one is not on PCI */
