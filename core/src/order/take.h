@@ -93,7 +93,8 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
 }
 
 /* The same as weir__order_flush_large_locked, for a plain pool (struct weir_pool), where a block consists of its record
- * alone. Stream lock and pool lock held. */
+ * alone. core/TRIALS.md has the instructions that this function and take_plainly save. Stream lock and pool lock
+ * held. */
 static inline void flush_large_plainly(weir_pool *pool, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream) && pool_is_locked(pool) && is_plain(pool));
