@@ -39,8 +39,7 @@
 
 enum { lanes = 3, most_blocks = 24, granule = 512, random_calls = 60 };
 
-/* Number of random scenarios for each kind of failure: 1 where checks after every call take most of the time, else 3,
- * and more for large values of WEIR_SEEDS. */
+/* Number of random scenarios for each kind of failure: 1, and more for large values of WEIR_SEEDS. */
 static uint64_t seeds;
 
 #define KIB (UINT64_C(1) << 10)
@@ -689,7 +688,7 @@ static void test_every_host_allocation_may_fail(void **state)
 
 int main(int argc, char **argv)
 {
-    seeds = WEIR_CHECKS >= 1 ? seeds_count(1, 300) : seeds_count(3, 2000);
+    seeds = seeds_count(1, WEIR_CHECKS >= 1 ? 300 : 2000);
     seeds = argc > 1 ? strtoull(argv[1], NULL, 0) : seeds;
     cmocka_set_test_filter(argc > 2 ? argv[2] : NULL);
     static int which[strategies] = {with_caching, with_size_class, with_routing,
