@@ -4,6 +4,7 @@
 #ifndef WEIR_SHARED_INTERVALS_H
 #define WEIR_SHARED_INTERVALS_H
 
+#include "shared/assert.h"
 #include "shared/tree.h"
 
 typedef weir__tree_node weir__interval; /* a range of addresses: `start` included, `end` excluded; end > start */
@@ -12,6 +13,7 @@ typedef weir__tree weir__intervals;
 /* Inserts `range`. Its start and end are set, and it overlaps no member. */
 static inline void weir__intervals_insert(weir__intervals *ranges, weir__interval *range)
 {
+    WEIR_ASSERT(range->start < range->end);
     range->weight = range->end - range->start;
     weir__tree_insert(ranges, range);
 }
@@ -24,6 +26,7 @@ static inline void weir__intervals_remove(weir__intervals *ranges, weir__interva
 /* Must be called after `start` or `end` of a range in a set changed. The change must keep the order. */
 static inline void weir__intervals_resized(weir__interval *range)
 {
+    WEIR_ASSERT(range->start < range->end);
     range->weight = range->end - range->start;
     weir__tree_renew(range);
 }
@@ -62,6 +65,7 @@ static inline weir__interval *weir__intervals_after(const weir__intervals *range
 /* Returns the lowest range of at least `size` bytes, or NULL. `size` is above 0. */
 static inline weir__interval *weir__intervals_first_fit(const weir__intervals *ranges, uint64_t size)
 {
+    WEIR_ASSERT(size > 0);
     return weir__tree_next_above(ranges, NULL, size - 1);
 }
 

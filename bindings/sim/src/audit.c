@@ -29,6 +29,7 @@
  */
 #include "audit.h"
 
+#include "shared/assert.h"
 #include "shared/intervals.h"
 #include "shared/slab.h"
 
@@ -130,6 +131,7 @@ static bool clock_reach(weir__sim_clock *clock, uint32_t count)
         clock->capacity = capacity;
     }
     memset(clock->ticks + clock->count, 0, (count - clock->count) * sizeof(*clock->ticks));
+    WEIR_ASSERT(count <= clock->capacity);
     clock->count = count;
     return true;
 }
@@ -138,6 +140,7 @@ static bool clock_reach(weir__sim_clock *clock, uint32_t count)
  * Returns false when out of memory. */
 static bool clock_join(weir__sim_clock *clock, const weir__sim_clock *other, bool *changed)
 {
+    WEIR_ASSERT(clock != other);
     if (!clock_reach(clock, other->count)) {
         return false;
     }
@@ -154,6 +157,7 @@ static bool clock_join(weir__sim_clock *clock, const weir__sim_clock *other, boo
 
 static bool is_ordered(const weir__sim_op *op, const weir__sim_clock *clock)
 {
+    WEIR_ASSERT(op->references > 0 && (op->bound == 0 || op->stream != WEIR__SIM_HOST));
     return op->bound == 0 || (op->stream < clock->count && clock->ticks[op->stream] >= op->bound);
 }
 
@@ -176,6 +180,7 @@ static bool is_stopped(weir__sim_audit *audit)
  * ordered before all work that is queued on the stream from now on. NULL: out of memory. */
 static struct audit_stream *stream_now(weir__sim_audit *audit, uint32_t number)
 {
+    WEIR_ASSERT(number < audit->stream_count);
     struct audit_stream *stream = &audit->streams[number];
     if (stream->host_version != audit->host_version) {
         bool changed = false;
@@ -185,11 +190,13 @@ static struct audit_stream *stream_now(weir__sim_audit *audit, uint32_t number)
         }
         stream->host_version = audit->host_version;
     }
+    WEIR_ASSERT(stream->clock.count > number);
     return stream;
 }
 
 static void host_learns(weir__sim_audit *audit, const weir__sim_clock *clock)
 {
+    WEIR_ASSERT(audit->host_version > 0);
     bool changed = false;
     if (!clock_join(&audit->host, clock, &changed)) {
         stop_judging(audit);
@@ -205,6 +212,8 @@ static void host_learns(weir__sim_audit *audit, const weir__sim_clock *clock)
 /* Creates an operation with one reference, the caller's. NULL: out of memory. */
 static weir__sim_op *op_new(weir__sim_audit *audit, uint32_t stream, const weir__sim_op_info *info)
 {
+    WEIR_ASSERT(info->what != NULL);
+    WEIR_ASSERT(stream == WEIR__SIM_HOST || stream < audit->stream_count);
     weir__sim_op *op = weir__slab_get(&audit->ops);
     if (op == NULL) {
         stop_judging(audit);
@@ -227,12 +236,14 @@ static weir__sim_op *op_new(weir__sim_audit *audit, uint32_t stream, const weir_
 
 static weir__sim_op *op_hold(weir__sim_op *op)
 {
+    WEIR_ASSERT(op->references > 0);
     op->references++;
     return op;
 }
 
 static void op_release(weir__sim_audit *audit, weir__sim_op *op)
 {
+    WEIR_ASSERT(op == NULL || op->references > 0);
     if (op != NULL && --op->references == 0) {
         weir__slab_put(&audit->ops, op);
     }
@@ -241,6 +252,7 @@ static void op_release(weir__sim_audit *audit, weir__sim_op *op)
 static void block_release(weir__sim_audit *audit, struct block *b)
 {
     if (b->segments == 0 && !b->overlapped) {
+        WEIR_ASSERT(!b->live);
         op_release(audit, b->alloc);
         op_release(audit, b->freed);
         weir__slab_put(&audit->blocks, b);
@@ -293,6 +305,7 @@ static struct segment *segment_from(weir__sim_audit *audit, uint64_t address)
 /* Removes a segment from the auditor's set. If it was the last segment of a freed block, removes the block as well. */
 static void segment_remove(weir__sim_audit *audit, struct segment *s)
 {
+    WEIR_ASSERT(s->write != NULL && s->owner->segments > 0);
     weir__intervals_remove(&audit->segments, &s->range);
     s->range.start = 0;
     s->range.end = 0;
@@ -326,6 +339,7 @@ static struct segment *segment_new(weir__sim_audit *audit, uint64_t start, uint6
 /* Makes `owner` the owner of the segment `s`, and `write` the only access recorded in it. */
 static void segment_take(weir__sim_audit *audit, struct segment *s, struct block *owner, weir__sim_op *write)
 {
+    WEIR_ASSERT(s->owner->segments > 0);
     struct block *earlier = s->owner;
     s->owner = owner;
     s->owner->segments++;
@@ -355,6 +369,7 @@ static bool read_add(weir__sim_audit *audit, struct segment *s, weir__sim_op *op
  * upper half; NULL: out of memory. */
 static struct segment *segment_split(weir__sim_audit *audit, struct segment *s, uint64_t at)
 {
+    WEIR_ASSERT(s->range.start < at && at < s->range.end);
     struct segment *upper = weir__slab_get(&audit->segment_slab);
     if (upper == NULL) {
         stop_judging(audit);
@@ -380,6 +395,7 @@ static struct segment *segment_split(weir__sim_audit *audit, struct segment *s, 
 /* Splits the segment `s`, which overlaps [start, end), to lie inside that range. Returns the part; NULL: no memory. */
 static struct segment *segment_cut(weir__sim_audit *audit, struct segment *s, uint64_t start, uint64_t end)
 {
+    WEIR_ASSERT(s->range.start < end && start < s->range.end);
     if (s->range.start < start) {
         s = segment_split(audit, s, start);
     }
@@ -393,6 +409,7 @@ static struct segment *segment_cut(weir__sim_audit *audit, struct segment *s, ui
  * last, for the clearest message. Writes are always considered, reads only with `reads`, the free only with `freed`. */
 static weir__sim_op *conflict(const struct segment *s, const weir__sim_clock *clock, bool reads, bool freed)
 {
+    WEIR_ASSERT(s->write != NULL);
     weir__sim_op *found = is_ordered(s->write, clock) ? NULL : s->write;
     if (reads) {
         for (struct read *r = s->reads; r != NULL; r = r->next) {
@@ -410,6 +427,7 @@ static weir__sim_op *conflict(const struct segment *s, const weir__sim_clock *cl
 static void report(weir__sim_audit *audit, weir_sim_finding_kind kind, uint64_t start, uint64_t end,
                    const weir__sim_op *earlier, const weir__sim_op *later, const char *detail)
 {
+    WEIR_ASSERT(start <= end);
     weir__sim_report_add(&audit->report, kind, start, end - start, earlier, later, detail);
 }
 
@@ -423,6 +441,7 @@ static uint64_t end_of(uint64_t address, uint64_t size)
 /* Creates the block that owns all memory touched outside of other blocks. NULL: out of memory. */
 static struct block *direct_owner(weir__sim_audit *audit)
 {
+    WEIR_ASSERT(audit->direct == NULL);
     struct block *b = weir__slab_get(&audit->blocks);
     if (b != NULL) {
         memset(b, 0, sizeof(*b));
@@ -515,6 +534,7 @@ void weir__sim_audit_stream_created(weir__sim_audit *audit)
 void weir__sim_audit_stream_ended(weir__sim_audit *audit, uint32_t number)
 {
     if (!is_stopped(audit)) {
+        WEIR_ASSERT(number > 0 && number < audit->stream_count);
         weir__sim_clock_fini(&audit->streams[number].clock);
     }
 }
@@ -564,6 +584,7 @@ void weir__sim_audit_saw_event(weir__sim_audit *audit, const weir__sim_clock *ev
 void weir__sim_audit_saw_stream(weir__sim_audit *audit, uint32_t number)
 {
     if (!is_stopped(audit)) {
+        WEIR_ASSERT(number < audit->stream_count);
         host_learns(audit, &audit->streams[number].clock);
     }
 }
@@ -592,6 +613,7 @@ void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t number)
         stop_judging(audit);
         return;
     }
+    WEIR_ASSERT(number < audit->stream_count);
     audit->host.ticks[number] = audit->streams[number].tick;
     audit->host_version++;
 }
@@ -603,6 +625,7 @@ void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t number)
 static struct segment *write_piece(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op,
                                    struct segment *s, struct block *owner, struct segment *last)
 {
+    WEIR_ASSERT(last == NULL || last->range.end <= s->range.start);
     weir__sim_op *earlier = conflict(s, clock, true, true);
     if (earlier != NULL) {
         report(audit, WEIR_SIM_UNORDERED, s->range.start, s->range.end, earlier, op, "");
@@ -622,6 +645,7 @@ static struct segment *write_piece(weir__sim_audit *audit, const weir__sim_clock
 static void touch_by_write(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s,
                            struct block *owner, uint64_t start, uint64_t end)
 {
+    WEIR_ASSERT(s->range.start <= start && start < s->range.end);
     struct segment *last = NULL;
     while (s != NULL && s->range.start < end) {
         if (s->owner != owner) { /* the segment belongs to an overlapping block, which was reported already */
@@ -669,6 +693,7 @@ static bool is_held(const struct block *b)
  * NULL in *first and returns `start`. */
 static uint64_t device_bytes_in(weir__sim_audit *audit, uint64_t start, uint64_t end, const struct device_range **first)
 {
+    WEIR_ASSERT(start < end);
     struct device_range *g = audit->last_found;
     if (g == NULL || start < g->range.start || g->range.end <= start) {
         g = (struct device_range *)(void *)weir__intervals_floor(&audit->device_ranges, start);
@@ -693,6 +718,7 @@ static uint64_t device_bytes_in(weir__sim_audit *audit, uint64_t start, uint64_t
  * there. */
 static void cover(weir__sim_audit *audit, struct block *b)
 {
+    WEIR_ASSERT(b->live);
     if (!b->overlapped) {
         b->overlapped = true;
         b->next = audit->overlapped;
@@ -704,6 +730,7 @@ static void cover(weir__sim_audit *audit, struct block *b)
  * `first`, the operation by which the device gave the memory. NULL: out of memory. */
 static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_t end, weir__sim_op *first)
 {
+    WEIR_ASSERT(audit->direct != NULL && at < end);
     struct segment *s = segment_from(audit, at);
     if (s == NULL || s->range.start > at) {
         uint64_t gap_end = s != NULL && s->range.start < end ? s->range.start : end;
@@ -726,6 +753,7 @@ static struct segment *direct_piece(weir__sim_audit *audit, uint64_t at, uint64_
 static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
                          uint64_t end, bool write, bool reported)
 {
+    WEIR_ASSERT(audit->direct != NULL);
     const struct device_range *first = NULL;
     uint64_t limit = device_bytes_in(audit, start, end, &first);
     if (limit < end && !reported) {
@@ -760,6 +788,7 @@ static void touch_direct(weir__sim_audit *audit, const weir__sim_clock *clock, w
 static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, struct segment *s,
                         uint64_t start, uint64_t end, bool write)
 {
+    WEIR_ASSERT(is_held(s->owner) && s->range.start <= start && start < s->range.end);
     struct block *owner = s->owner;
     uint64_t inside = end;
     if (end > owner->end) {
@@ -791,6 +820,7 @@ static void touch_block(weir__sim_audit *audit, const weir__sim_clock *clock, we
 static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const struct segment *s, uint64_t start,
                           uint64_t end)
 {
+    WEIR_ASSERT(s == NULL || !is_held(s->owner));
     if (s != NULL) {
         report(audit, WEIR_SIM_USE_AFTER_FREE, start, end, s->owner->freed, op, "");
         return;
@@ -904,6 +934,7 @@ static bool judge_hand_out(weir__sim_audit *audit, const weir__sim_clock *clock,
 static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, uint64_t start,
                      uint64_t end, struct segment **reuse)
 {
+    WEIR_ASSERT(start < end);
     const struct block *reported = NULL;
     bool idle = true;
     *reuse = NULL;
@@ -966,6 +997,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
         (void)segment_new(audit, address, end, b, op);
         return;
     }
+    WEIR_ASSERT(address <= s->range.start && s->range.end <= end);
     segment_take(audit, s, b, op);
     if (s->range.start != address || s->range.end != end) {
         s->range.start = address;
@@ -977,6 +1009,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
 /* Reports a free by the host unless the host has seen the end of all work on the block. */
 static void judge_host_free(weir__sim_audit *audit, const struct block *b, weir__sim_op *op)
 {
+    WEIR_ASSERT(!b->live);
     bool said = false;
     for (struct segment *s = segment_from(audit, b->start); s != NULL && s->range.start < b->end; s = segment_next(s)) {
         weir__sim_op *earlier = s->owner == b ? conflict(s, &audit->host, true, false) : NULL;
@@ -999,6 +1032,7 @@ static void judge_host_free(weir__sim_audit *audit, const struct block *b, weir_
  * memory cannot be handed out again, and the segments are removed. */
 static void block_free(weir__sim_audit *audit, struct block *b, weir__sim_op *op)
 {
+    WEIR_ASSERT(b->live);
     b->live = false;
     b->segments++; /* keeps the block alive while its segments are removed */
     if (b->freed != NULL) {
@@ -1069,6 +1103,7 @@ void weir__sim_audit_given(weir__sim_audit *audit, uint64_t address, uint64_t si
     g->range.end = end_of(address, size);
     g->op = op;
     g->mapped = mapped;
+    WEIR_ASSERT(size > 0);
     weir__intervals_insert(&audit->device_ranges, &g->range);
 }
 

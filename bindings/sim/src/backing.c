@@ -37,6 +37,13 @@ static bool write_all(int file, const char *bytes, size_t size)
     return true;
 }
 
+/* True if the range lies in the reserved addresses. */
+static bool contains(const weir__sim_backing *backing, uint64_t address, uint64_t size)
+{
+    const uint64_t offset = address - (uint64_t)(uintptr_t)backing->base;
+    return offset < backing->size && size <= backing->size - offset;
+}
+
 /* Creates the file that fresh regions map. Returns -1 on failure. */
 static int open_poison(void)
 {
@@ -68,6 +75,7 @@ static int open_physical(uint64_t size)
 weir_status weir__sim_backing_init(weir__sim_backing *backing, uint64_t size, uint64_t alignment,
                                    uint64_t physical_size, uint64_t *base)
 {
+    WEIR_ASSERT(!backing->on && alignment != 0 && (alignment & (alignment - 1)) == 0);
     backing->size = (size_t)(size + alignment);
     backing->base = mmap(NULL, backing->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (backing->base == MAP_FAILED) {
@@ -104,6 +112,7 @@ weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t addres
     if (!backing->on) {
         return WEIR_OK;
     }
+    WEIR_ASSERT(!backing->on || contains(backing, address, size));
     for (uint64_t done = 0; done < size;) {
         uint64_t step = size - done < POISON_BYTES ? size - done : POISON_BYTES;
         void *view = mmap(pointer(address + done), (size_t)step, PROT_READ | PROT_WRITE,
@@ -119,6 +128,7 @@ weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t addres
 
 weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size, uint64_t offset)
 {
+    WEIR_ASSERT(!backing->on || contains(backing, address, size));
     if (backing->on && mmap(pointer(address), (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                             backing->physical_file, (off_t)offset) == MAP_FAILED) {
         return WEIR_ERR_NO_MEMORY;
@@ -128,6 +138,7 @@ weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, 
 
 weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(!backing->on || contains(backing, address, size));
     if (backing->on && mmap(pointer(address), (size_t)size, PROT_NONE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
         return WEIR_ERR_DEVICE;

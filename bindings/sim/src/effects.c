@@ -23,6 +23,7 @@ static bool is_before(const weir__sim_effect *a, const weir__sim_effect *b)
 /* Puts `effect` at index `i` or below it, as the heap's order requires. */
 static void sift_down(weir__sim_effects *effects, size_t i, const weir__sim_effect *effect)
 {
+    WEIR_ASSERT(i < effects->count);
     for (;;) {
         size_t child = 2 * i + 1;
         if (child >= effects->count) {
@@ -57,6 +58,7 @@ weir_status weir__sim_effects_reserve(weir__sim_effects *effects)
 
 void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect)
 {
+    WEIR_ASSERT(effects->count < effects->capacity);
     size_t i = effects->count++;
     while (i > 0 && is_before(effect, &effects->heap[(i - 1) / 2])) {
         effects->heap[i] = effects->heap[(i - 1) / 2];
@@ -67,12 +69,14 @@ void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *
 
 static weir__sim_effect pop(weir__sim_effects *effects)
 {
+    WEIR_ASSERT(effects->count > 0);
     weir__sim_effect first = effects->heap[0];
     effects->count--;
     if (effects->count > 0) {
         weir__sim_effect last = effects->heap[effects->count];
         sift_down(effects, 0, &last);
     }
+    WEIR_ASSERT(effects->count == 0 || !is_before(&effects->heap[0], &first));
     return first;
 }
 
@@ -106,6 +110,7 @@ void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_
 /* Moves the bytes of a copy or fill. Returns false if device memory is gone. */
 static bool move_bytes(weir_sim *sim, const weir__sim_effect *e)
 {
+    WEIR_ASSERT(e->kind < WEIR__SIM_CALL && sim->memory.backing.on);
     bool has_to = e->kind != WEIR__SIM_COPY_TO_HOST;
     bool has_from = e->kind == WEIR__SIM_COPY || e->kind == WEIR__SIM_COPY_TO_HOST;
     void *to = has_to ? weir__sim_memory_bytes(sim, e->to, e->size) : e->host;
@@ -123,6 +128,7 @@ static bool move_bytes(weir_sim *sim, const weir__sim_effect *e)
 
 static void call(weir_sim *sim, const weir__sim_effect *e)
 {
+    WEIR_ASSERT(e->function != NULL);
     weir__sim_unlock(sim);
     const int cancel_state = cancel_disable();
     e->function(e->ctx);
@@ -132,6 +138,8 @@ static void call(weir_sim *sim, const weir__sim_effect *e)
 
 static void happen(weir_sim *sim, const weir__sim_effect *e)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
+    WEIR_ASSERT(sim->effects.running);
     if (e->kind == WEIR__SIM_CALL || e->kind == WEIR__SIM_CALL_DROPPED) {
         call(sim, e);
         return;
@@ -148,6 +156,7 @@ static void happen(weir_sim *sim, const weir__sim_effect *e)
 
 void weir__sim_effects_run(weir_sim *sim, uint64_t target)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_effects *effects = &sim->effects;
     if (effects->running) {
         sim->now = weir__sim_later(sim->now, target);
@@ -172,6 +181,7 @@ bool weir__sim_effects_unsettled(const weir_sim *sim)
 
 void weir__sim_effects_settle(weir_sim *sim)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     while (weir__sim_effects_unsettled(sim)) {
         (void)UNCANCELLED(pthread_cond_wait(&sim->effects.done, &sim->lock));
     }

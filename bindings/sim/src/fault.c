@@ -15,6 +15,7 @@ static bool takes_memory(weir_device_call call)
 
 weir_status weir__sim_fault_strike(weir__sim_faults *faults, weir_device_call call, uint64_t *extra_ns)
 {
+    WEIR_ASSERT(call < WEIR_CALL_COUNT);
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < faults->count; i++) {
         weir__sim_armed *armed = &faults->armed[i];
@@ -63,6 +64,7 @@ weir_status weir_sim_fault_arm(weir_sim *sim, const weir_sim_fault *fault)
         faults->armed = grown;
         faults->capacity = capacity;
     }
+    WEIR_ASSERT(faults->count < faults->capacity);
     faults->armed[faults->count++] = armed;
     weir__sim_unlock(sim);
     return WEIR_OK;

@@ -30,8 +30,16 @@ enum {
 
 /* --- ranges of addresses --- */
 
+/* True if [start, end) has a byte in common with a member of `set`. */
+static bool overlaps(const weir__intervals *set, uint64_t start, uint64_t end)
+{
+    const weir__interval *r = weir__intervals_after(set, start);
+    return r != NULL && r->start < end;
+}
+
 static struct extent *extent_add(weir__sim_memory *memory, weir__intervals *set, uint64_t start, uint64_t end)
 {
+    WEIR_ASSERT_THOROUGH(!overlaps(set, start, end));
     struct extent *e = weir__slab_get(&memory->extents);
     if (e != NULL) {
         e->range.start = start;
@@ -59,13 +67,6 @@ static struct extent *exactly(const weir__intervals *set, uint64_t address, uint
     return e != NULL && e->range.start == address && e->range.end - e->range.start == size ? e : NULL;
 }
 
-/* True if [start, end) has a byte in common with a member of `set`. */
-static bool overlaps(const weir__intervals *set, uint64_t start, uint64_t end)
-{
-    const weir__interval *r = weir__intervals_after(set, start);
-    return r != NULL && r->start < end;
-}
-
 /* Moves `size` bytes of the lowest free range that is large enough to `used`, as a range of their own. */
 static weir_status extent_take(weir__sim_memory *memory, weir__intervals *free_set, weir__intervals *used,
                                uint64_t size, uint64_t *start)
@@ -75,6 +76,7 @@ static weir_status extent_take(weir__sim_memory *memory, weir__intervals *free_s
         return WEIR_ERR_NO_MEMORY;
     }
     uint64_t address = from->range.start;
+    WEIR_ASSERT(from->range.end - address >= size);
     if (from->range.end - address == size) {
         weir__intervals_remove(free_set, &from->range);
         weir__intervals_insert(used, &from->range);
@@ -92,6 +94,7 @@ static weir_status extent_take(weir__sim_memory *memory, weir__intervals *free_s
 static void extent_free(weir__sim_memory *memory, weir__intervals *used, weir__intervals *free_set, struct extent *e)
 {
     weir__intervals_remove(used, &e->range);
+    WEIR_ASSERT_THOROUGH(!overlaps(free_set, e->range.start, e->range.end));
     struct extent *below = floor_of(free_set, e->range.start);
     struct extent *above = (struct extent *)(void *)weir__intervals_after(free_set, e->range.start);
     if (above != NULL && above->range.start == e->range.end) {
@@ -117,6 +120,7 @@ weir_status weir__sim_memory_init(weir_sim *sim)
     memory->extents = (weir__slab)WEIR__SLAB_INIT(struct extent, 0, 64);
     uint64_t alignment =
         config->region_granularity_bytes > config->page_bytes ? config->region_granularity_bytes : config->page_bytes;
+    WEIR_ASSERT((alignment & (alignment - 1)) == 0);
     uint64_t base_alignment = alignment > BACKED_BASE_ALIGNMENT ? alignment : BACKED_BASE_ALIGNMENT;
     uint64_t base = config->address_base;
     uint64_t regions = (uint64_t)1 << ACCOUNTING_WINDOW_BITS;
@@ -155,6 +159,7 @@ static bool fits(const weir__sim_memory *memory, uint64_t size)
 
 static void hold(weir__sim_memory *memory, uint64_t size)
 {
+    WEIR_ASSERT(fits(memory, size));
     memory->held += size;
     memory->peak = memory->held > memory->peak ? memory->held : memory->peak;
 }
@@ -184,6 +189,7 @@ static void audit_taken(weir_sim *sim, uint64_t address, uint64_t size, const ch
 
 weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *address)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     if (!fits(memory, size)) {
         return WEIR_ERR_NO_MEMORY;
@@ -206,6 +212,7 @@ weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *addre
 
 weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     struct extent *region = exactly(&memory->regions, address, size);
     if (region == NULL) {
@@ -218,6 +225,7 @@ weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size
     }
     audit_taken(sim, address, size, "region_free");
     extent_free(memory, &memory->regions, &memory->free_addresses, region);
+    WEIR_ASSERT(memory->held >= size);
     memory->held -= size;
     return WEIR_OK;
 }
@@ -241,8 +249,10 @@ static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle 
 static weir_status physical_slot(weir__sim_memory *memory, uint32_t *index)
 {
     if (memory->physical_free != 0) {
+        WEIR_ASSERT(memory->physical_free <= memory->physical_count);
         *index = memory->physical_free - 1;
         memory->physical_free = (uint32_t)memory->physical[*index].offset;
+        WEIR_ASSERT(memory->physical[*index].size == 0);
         return WEIR_OK;
     }
     if (memory->physical_count == memory->physical_capacity) {
@@ -261,6 +271,7 @@ static weir_status physical_slot(weir__sim_memory *memory, uint32_t *index)
 
 static void physical_slot_free(weir__sim_memory *memory, uint32_t index)
 {
+    WEIR_ASSERT(index < memory->physical_count && memory->physical[index].mappings == 0);
     weir__sim_physical *physical = &memory->physical[index];
     physical->size = 0;
     physical->mappings = 0;
@@ -271,12 +282,14 @@ static void physical_slot_free(weir__sim_memory *memory, uint32_t index)
 
 weir_status weir__sim_vm_reserve(weir_sim *sim, uint64_t size, uint64_t *address)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     return extent_take(memory, &memory->free_virtual, &memory->reservations, size, address);
 }
 
 weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     struct extent *reservation = exactly(&memory->reservations, address, size);
     if (reservation == NULL) {
@@ -300,6 +313,7 @@ static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *
     weir__intervals placed = {.root = NULL};
     weir_status status = extent_take(memory, &memory->free_offsets, &placed, size, &physical->offset);
     if (status == WEIR_OK) {
+        WEIR_ASSERT(placed.root != NULL);
         /* the extent is not needed: the descriptor keeps offset and size */
         weir__slab_put(&memory->extents, placed.root);
     }
@@ -321,6 +335,7 @@ static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t
 
 weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *handle)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
     if (!fits(memory, size)) {
@@ -350,6 +365,7 @@ static weir_status no_physical(const char *function, weir_vm_handle handle)
 
 weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
     weir__sim_physical *physical = physical_of(memory, handle, &index);
@@ -361,6 +377,7 @@ weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle)
                            (unsigned long long)handle);
     }
     unplace_physical(memory, physical->offset, physical->size);
+    WEIR_ASSERT(memory->held >= physical->size);
     memory->held -= physical->size;
     physical_slot_free(memory, index);
     return WEIR_OK;
@@ -370,6 +387,7 @@ static const char mapping_call[] = "weir_device_vm_map";
 
 weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
     weir__sim_physical *physical = physical_of(memory, handle, &index);
@@ -408,6 +426,7 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
 
 weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     struct extent *mapping = exactly(&memory->mappings, address, size);
     if (mapping == NULL) {
@@ -419,6 +438,7 @@ weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size)
         return status;
     }
     audit_taken(sim, address, size, "vm_unmap");
+    WEIR_ASSERT(mapping->physical < memory->physical_count && memory->physical[mapping->physical].mappings > 0);
     memory->physical[mapping->physical].mappings--;
     extent_remove(memory, &memory->mappings, mapping);
     return WEIR_OK;
@@ -428,6 +448,7 @@ weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size)
 
 void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     if (!memory->backing.on || size > UINT64_MAX - address) {
         return NULL;
@@ -447,6 +468,7 @@ void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size)
 
 void weir__sim_memory_leaks(weir_sim *sim)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     for (const weir__interval *r = weir__intervals_first(&memory->reservations); r != NULL;
          r = weir__intervals_next(r)) {

@@ -56,6 +56,7 @@ enum {
 
 static uint64_t *price_at(weir_sim_costs *costs, size_t index)
 {
+    WEIR_ASSERT(index < price_count);
     return index < WEIR_CALL_COUNT ? &costs->call_ns[index]
                                    : (uint64_t *)(void *)((char *)costs + others[index - WEIR_CALL_COUNT].offset);
 }
@@ -64,6 +65,7 @@ static uint64_t *price_at(weir_sim_costs *costs, size_t index)
  * the member's name. */
 static void name_of(char *name, size_t size, size_t index)
 {
+    WEIR_ASSERT(index < price_count);
     if (index < WEIR_CALL_COUNT) {
         (void)snprintf(name, size, "%s_ns", weir_device_call_name((weir_device_call)index));
     } else {
@@ -80,6 +82,7 @@ void weir__sim_fill_costs(weir_sim_costs *costs, const weir_sim_costs *table)
         const uint64_t usual = i < WEIR_CALL_COUNT ? default_call_ns[i] : others[i - WEIR_CALL_COUNT].usual;
         const uint64_t listed = *price_at(&from_table, i);
         uint64_t *price = price_at(costs, i);
+        WEIR_ASSERT(usual != 0);
         *price = *price != 0 ? *price : listed != 0 ? listed : usual;
         *price = *price == WEIR_SIM_FREE_OF_CHARGE ? 0 : *price;
     }
@@ -106,6 +109,7 @@ struct reader {
 
 __attribute__((format(printf, 2, 3))) static weir_status bad_line(const struct reader *reader, const char *format, ...)
 {
+    WEIR_ASSERT(reader->line > 0);
     char why[200];
     va_list arguments;
     va_start(arguments, format);
@@ -239,6 +243,7 @@ size_t weir_sim_costs_format(const weir_sim_costs *costs, char *text, size_t siz
         const int length =
             snprintf(line, sizeof(line), "%s %" PRIu64 "\n", name, price == WEIR_SIM_FREE_OF_CHARGE ? 0 : price);
         if (price != 0) {
+            WEIR_ASSERT((size_t)length < sizeof(line));
             if (used < size) {
                 (void)snprintf(text + used, size - used, "%s", line);
             }

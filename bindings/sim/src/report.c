@@ -6,6 +6,8 @@
  */
 #include "report.h"
 
+#include "shared/assert.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,6 +51,7 @@ const char *weir_sim_finding_name(weir_sim_finding_kind kind)
 
 static const char *kind_text(weir_sim_finding_kind kind)
 {
+    WEIR_ASSERT((unsigned)kind < WEIR_SIM_FINDING_KINDS);
     static const char *const texts[] = {
 #define FINDING_TEXT(name, text) text,
         WEIR_SIM_FINDING_LIST(FINDING_TEXT)
@@ -97,6 +100,7 @@ struct sentence {
 
 __attribute__((format(printf, 2, 3))) static void say(struct sentence *s, const char *format, ...)
 {
+    WEIR_ASSERT(s->used < s->size);
     if (s->used + 1 >= s->size) {
         return;
     }
@@ -114,6 +118,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct sentence *s, const 
 
 static void say_operation(struct sentence *s, const weir__sim_op *op)
 {
+    WEIR_ASSERT(op->what != NULL);
     say(s, "%s", op->what);
     if (op->tag[0] != '\0') {
         say(s, " \"%s\"", op->tag);
@@ -128,6 +133,7 @@ static void say_operation(struct sentence *s, const weir__sim_op *op)
 static void say_all(struct sentence *s, const weir_sim_finding *finding, const weir__sim_op *earlier,
                     const weir__sim_op *later, const char *detail)
 {
+    WEIR_ASSERT(!finding->in_flight || (earlier != NULL && later != NULL));
     say(s, "%s: 0x%" PRIx64 ", %" PRIu64 " bytes", kind_text(finding->kind), finding->address, finding->size);
     if (later != NULL) {
         say(s, ": ");
@@ -173,6 +179,7 @@ void weir__sim_report_fini(weir__sim_report *report)
  * counted. */
 static weir_sim_finding *keep(weir__sim_report *report)
 {
+    WEIR_ASSERT(report->kept_count <= report->max_findings && report->kept_count <= report->total);
     if (report->kept_count == report->max_findings) {
         return NULL;
     }
@@ -191,6 +198,7 @@ static weir_sim_finding *keep(weir__sim_report *report)
 void weir__sim_report_add(weir__sim_report *report, weir_sim_finding_kind kind, uint64_t address, uint64_t size,
                           const weir__sim_op *earlier, const weir__sim_op *later, const char *detail)
 {
+    WEIR_ASSERT((unsigned)kind < WEIR_SIM_FINDING_KINDS && detail != NULL);
     if (earlier != NULL && later != NULL) {
         uint64_t *pair = report->last_pair[kind];
         if (pair[0] == earlier->number && pair[1] == later->number) {

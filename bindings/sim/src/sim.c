@@ -100,6 +100,7 @@ static void end(void *ctx)
 
 static weir_status start(weir_sim *sim)
 {
+    WEIR_ASSERT(sim->device == NULL && sim->audit == NULL);
     weir_status status = weir__sim_streams_init(sim);
     if (status == WEIR_OK) {
         status = weir__sim_memory_init(sim);
@@ -195,6 +196,7 @@ void weir_sim_set_capacity(weir_sim *sim, uint64_t capacity_bytes)
  * stream order: the end of the stream's queued work. */
 static uint32_t announcer(weir_sim *sim, weir_sim_stream *stream, weir__sim_op_info *info)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     const weir_sim_stream *found = stream != NULL ? weir__sim_stream_find(sim, stream) : NULL;
     info->start_ns = found != NULL ? weir__sim_later(found->tail, sim->now) : sim->now;
     info->end_ns = info->start_ns;
@@ -284,6 +286,7 @@ weir_status weir_sim_get_stats(weir_sim *sim, weir_sim_stats *stats)
     now.peak_held_bytes = sim->memory.peak;
     now.operations = sim->operations;
     now.audit_lost = sim->audit != NULL ? weir__sim_audit_lost(sim->audit) : 0;
+    WEIR_ASSERT(now.held_bytes <= now.peak_held_bytes);
     weir__sim_unlock(sim);
     return weir_struct_report(stats, &now, sizeof(now), "weir_sim_get_stats: stats");
 }

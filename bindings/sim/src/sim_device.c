@@ -11,6 +11,7 @@
 
 static uint64_t price(const weir_sim *sim, weir_device_call call, uint64_t bytes)
 {
+    WEIR_ASSERT(call < WEIR_CALL_COUNT);
     const weir_sim_costs *costs = &sim->config.costs;
     uint64_t per_mib = call == WEIR_CALL_REGION_ALLOC  ? costs->region_alloc_ns_per_mib
                        : call == WEIR_CALL_REGION_FREE ? costs->region_free_ns_per_mib
@@ -35,6 +36,8 @@ static weir_status enter(weir_sim *sim, weir_device_call call, uint64_t *began)
 /* Releases the lock at the end of a device call. Charges the time per MiB unless the call failed. */
 static weir_status leave(weir_sim *sim, weir_device_call call, uint64_t bytes, uint64_t began, weir_status status)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
+    WEIR_ASSERT(sim->now >= began);
     if (status == WEIR_OK) {
         uint64_t ns = price(sim, call, bytes) - price(sim, call, 0);
         weir__sim_reach(sim, weir__sim_plus(sim->now, ns));
@@ -96,6 +99,7 @@ static weir_status stream_check(void *ctx, void *native_stream)
 
 void weir__sim_device_ops(weir_sim *sim)
 {
+    WEIR_ASSERT(sim->device == NULL);
     weir_device_ops *ops = &sim->ops;
     ops->struct_size = sizeof(*ops);
     ops->get_info = get_info;

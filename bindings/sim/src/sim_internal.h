@@ -10,6 +10,7 @@
 #include <weir/sim.h>
 
 #include "audit.h"
+#include "shared/assert.h"
 #include "shared/intervals.h"
 #include "shared/slab.h"
 
@@ -216,6 +217,7 @@ static inline void weir__sim_lock(weir_sim *sim)
 
 static inline void weir__sim_unlock(weir_sim *sim)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     (void)pthread_mutex_unlock(&sim->lock);
 }
 
@@ -241,6 +243,7 @@ static inline uint64_t weir__sim_price(uint64_t fixed_ns, uint64_t ns_per_mib, u
 /* Moves the host's clock to `target`, but never back, and applies the effects due on the way. */
 static inline void weir__sim_reach(weir_sim *sim, uint64_t target)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     if (sim->effects.count > 0 && sim->effects.heap[0].at <= weir__sim_later(target, sim->now)) {
         weir__sim_effects_run(sim, target);
     } else if (target > sim->now) {

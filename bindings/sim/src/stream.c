@@ -56,6 +56,7 @@ void weir_sim_advance_to(weir_sim *sim, uint64_t now_ns)
 /* Makes the host wait until `target`, and until another thread's running host function has returned. */
 static void wait_until(weir_sim *sim, uint64_t target)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_effects_settle(sim);
     weir__sim_reach(sim, target);
 }
@@ -91,6 +92,7 @@ static uint64_t with_jitter(const weir_sim *sim, uint64_t ns)
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
     uint64_t fraction = (mixed ^ (mixed >> 31)) >> 48; /* in 1/65,536 */
     uint64_t half = ns / 2;
+    WEIR_ASSERT(fraction <= UINT16_MAX);
     uint64_t part = (half >> 16) * fraction + (((half & 0xffffu) * fraction) >> 16);
     return weir__sim_plus(ns - ns / 4, part);
 }
@@ -108,6 +110,7 @@ static weir_sim_stream *stream_new(weir_sim *sim)
     stream->number = sim->stream_count++;
     stream->live = true;
     stream->next = sim->first_stream;
+    WEIR_ASSERT(sim->first_stream == NULL || sim->first_stream->previous == NULL);
     if (stream->next != NULL) {
         stream->next->previous = stream;
     }
@@ -134,6 +137,7 @@ void weir__sim_streams_fini(weir_sim *sim)
 
 weir_sim_stream *weir__sim_stream_find(weir_sim *sim, const void *native)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     if (native == NULL) {
         return sim->default_stream;
     }
@@ -146,6 +150,7 @@ weir_sim_stream *weir__sim_stream_find(weir_sim *sim, const void *native)
 
 weir_sim_stream *weir__sim_stream_numbered(weir_sim *sim, uint32_t number)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir_sim_stream *stream = sim->first_stream;
     while (stream != NULL && stream->number != number) {
         stream = stream->next;
@@ -155,6 +160,8 @@ weir_sim_stream *weir__sim_stream_numbered(weir_sim *sim, uint32_t number)
 
 void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
+    WEIR_ASSERT(stream->live && stream->sim == sim);
     if (!stream->broken) {
         stream->broken = true;
         stream->broken_at = sim->now;
@@ -166,6 +173,8 @@ void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream)
 /* Returns the device's answer on a broken stream, which tells the host that none of the stream's work runs any more. */
 static weir_status broken(weir_sim *sim, uint32_t number)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
+    WEIR_ASSERT(number < sim->stream_count);
     WEIR__SIM_TELL(sim, weir__sim_audit_saw_broken(sim->audit, number));
     return WEIR_ERR_DEVICE;
 }
@@ -177,6 +186,7 @@ static weir_status usable(weir_sim *sim, const char *function, const void *nativ
     if (found == NULL) {
         return no_stream(function, native);
     }
+    WEIR_ASSERT(found->sim == sim && found->number < sim->stream_count);
     if (found->broken) {
         return broken(sim, found->number);
     }
@@ -225,6 +235,7 @@ weir_status weir_sim_stream_destroy(weir_sim *sim, weir_sim_stream *stream)
     }
     sim->ended_tail = weir__sim_later(sim->ended_tail, found->tail);
     WEIR__SIM_TELL(sim, weir__sim_audit_stream_ended(sim->audit, found->number));
+    WEIR_ASSERT(found->previous != NULL || sim->first_stream == found);
     found->live = false;
     if (found->previous != NULL) {
         found->previous->next = found->next;
@@ -286,6 +297,9 @@ struct piece {
 /* Queues a piece of work. The lock is held. */
 static weir_status queue(weir_sim *sim, weir_sim_stream *native, struct piece *p)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
+    WEIR_ASSERT(p->access_count == 0 || p->accesses != NULL);
+    WEIR_ASSERT(!p->has_effect || p->effect.kind != WEIR__SIM_CALL || p->effect.function != NULL);
     weir__sim_reach(sim, weir__sim_plus(sim->now, p->cost_ns));
     weir_sim_stream *stream = NULL;
     weir_status status = usable(sim, p->function, native, &stream);
@@ -433,6 +447,7 @@ weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *stream, void *
 
 static weir__sim_event *event_find(weir_sim *sim, const weir_event *handle)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     if (handle == NULL || !weir__slab_owns(&sim->events, handle)) {
         return NULL;
     }
@@ -450,10 +465,12 @@ static bool has_failed(const weir__sim_event *event)
 
 weir_status weir__sim_event_create(weir_sim *sim, weir_event **handle)
 {
+    WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_event *event = weir__slab_get(&sim->events);
     if (event == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
+    WEIR_ASSERT(!event->live);
     if (!event->known) { /* first use of this event's memory: all members are zero */
         event->known = true;
         event->next = sim->all_events;
@@ -476,6 +493,7 @@ weir_status weir__sim_event_destroy(weir_sim *sim, weir_event *handle)
     }
     /* The program may destroy the event before the captured work ends: a stream that waits for this work has its own
      * copy of the event's time and clock. */
+    WEIR_ASSERT(event->known);
     event->live = false;
     weir__slab_put(&sim->events, event);
     return WEIR_OK;
@@ -490,6 +508,7 @@ weir_status weir__sim_event_record(weir_sim *sim, weir_event *handle, void *nati
     if (status != WEIR_OK) {
         return status;
     }
+    WEIR_ASSERT(stream->live);
     event->recorded = true;
     event->stream = stream;
     event->number = stream->number;
