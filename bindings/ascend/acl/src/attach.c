@@ -30,6 +30,7 @@ static weir_status taken_by(const char *function, void *native, const char *whom
  * can take the stream meanwhile. */
 static weir_status connect(const char *function, weir_acl_attachment *self, void *native, const weir__acl_place *place)
 {
+    WEIR_ASSERT(self->busy && self->state == ATTACHED && !self->is_device);
     int32_t id = 0;
     /* Refuse a handle that is no stream: ACL would register the handle, but weir could not wait for the stream, and so
      * could not detach it. */
@@ -68,6 +69,7 @@ static weir_status attach(const weir__acl_role *role, weir_pool *pool, weir_stre
                                 role->registers ? "an attachment already" : "an attachment of this pool already")
                      : WEIR_ERR_NO_MEMORY;
     }
+    WEIR_ASSERT(self->native == native && self->stream == stream);
     status = connect(role->function, self, native, &place);
     weir__acl_lock();
     if (status == WEIR_OK) {
@@ -106,6 +108,7 @@ static weir_status make_room(const weir__acl_role *role, const weir_pool *pool, 
 weir_status weir__acl_attach(const weir__acl_role *role, weir_pool *pool, void *native,
                              weir_acl_attachment **attachment)
 {
+    WEIR_ASSERT(role->is_held || role->device != NULL || !role->registers);
     /* Call the pool before taking the binding's lock: the lock order is the pool's lock, then the binding's lock. */
     weir_stream *stream = NULL;
     weir_status status = role->is_held || role->device != NULL ? make_room(role, pool, native) : WEIR_OK;
@@ -183,6 +186,7 @@ void weir__acl_forget(weir_pool *pool, void *native)
  * the handle until then. */
 static void empty(weir_acl_attachment *self, void *native)
 {
+    WEIR_ASSERT(self->busy && self->state == ATTACHED && self->native == native);
     atomic_store(&self->closed, true);
     weir__acl_next_epoch();
     weir_status status = weir__acl_sync(native, self->context);
@@ -202,6 +206,7 @@ static void empty(weir_acl_attachment *self, void *native)
         self->end_pending = true;
         weir__acl_block_handle_locked(native);
     }
+    WEIR_ASSERT(self->workspace == NULL);
     self->registered_on = left ? native : NULL;
     self->native = NULL;
     self->old_native = native;
@@ -225,6 +230,7 @@ static weir_acl_attachment *next_attached_to(const void *native)
         self->busy = true;
     }
     weir__acl_unlock();
+    WEIR_ASSERT(self == NULL || weir__acl_is_sound(self));
     return self;
 }
 
@@ -241,6 +247,7 @@ void weir__acl_stream_ends(void *native)
 /* Waits for the stream and removes the registration. On failure nothing has changed. */
 static weir_status disconnect(weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->busy && self->state == ATTACHED && self->native != NULL);
     const weir_status status = weir__acl_sync(self->native, self->context);
     return status == WEIR_OK && self->registers ? weir__acl_leave_registry(self->native, self) : status;
 }
@@ -250,6 +257,7 @@ static weir_status disconnect(weir_acl_attachment *self)
  * memory of the old one, and the function does not call the pool. */
 static void end_late(weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->busy && self->state == GONE);
     weir__acl_lock();
     void *old_native = self->end_pending ? self->old_native : NULL;
     weir__acl_unlock();
@@ -262,6 +270,7 @@ static void end_late(weir_acl_attachment *self)
  * caller does not hold the lock and has marked `self` as busy. */
 static weir_status leave(weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->busy && self->state != DETACHED && !self->is_device);
     const bool attached = self->state == ATTACHED;
     atomic_store(&self->closed, true);
     const int64_t live = atomic_load(&self->live);
@@ -291,6 +300,7 @@ static weir_status leave(weir_acl_attachment *self)
 
 weir_status weir__acl_take_off(weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->busy && !self->is_device);
     const weir_status status = leave(self);
     weir__acl_lock();
     weir_pool *pool = atomic_load(&self->pool);
@@ -333,6 +343,8 @@ weir_status weir_acl_detach(weir_acl_attachment *self)
 
 static bool is_over(const weir_acl_attachment *self)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
+    WEIR_ASSERT(weir__acl_is_sound(self));
     /* While `end_pending` is set, the runtime may still be destroying the stream. If old_native is NULL, the destroy is
      * over, because a new stream has the handle. */
     return !self->is_held && self->state == GONE && !self->busy && self->registered_on == NULL &&

@@ -17,6 +17,7 @@ static const char attaching[] = "weir_acl_attach_device";
 /* Returns the attachment of the device with this id, or of any device if `id` is -1. Returns NULL if there is none. */
 static weir_acl_attachment *find_locked(int32_t id)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     weir_acl_attachment *found = weir__acl_first_locked();
     while (found != NULL && (!found->is_device || (id >= 0 && found->device_id != id))) {
         found = found->next;
@@ -27,6 +28,8 @@ static weir_acl_attachment *find_locked(int32_t id)
 /* Counts a new stream that could not be attached, and keeps the thread's last failure as the reason. */
 static void miss_locked(weir_acl_attachment *device)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
+    WEIR_ASSERT(device->is_device);
     const char *why = "";
     (void)weir_acl_error(NULL, &why);
     device->missed++;
@@ -48,6 +51,7 @@ static void miss_of_all(void)
 /* Attaches the pool of a device's attachment to a new stream of the device. */
 static weir_status join(weir_acl_attachment *device, void *native)
 {
+    WEIR_ASSERT(device->is_device);
     const weir__acl_role role = {.function = attaching, .registers = true, .device = device};
     weir_pool *pool = atomic_load(&device->pool);
     weir_acl_attachment *made = NULL;
@@ -82,6 +86,7 @@ static void attach_new(void *native)
         weir__acl_forget(atomic_load(&device->pool), native);
     }
     weir__acl_lock();
+    WEIR_ASSERT(device->is_device && device->joining > 0);
     device->joining--;
     if (status != WEIR_OK) {
         miss_locked(device);
@@ -125,6 +130,7 @@ static weir_status begin(weir_pool *pool, int32_t id, weir_acl_attachment **made
         atomic_store(&self->closed, true); /* it has no stream to serve */
         self->is_device = true;
         self->device_id = id;
+        WEIR_ASSERT(self->busy && self->native == NULL);
         self->joining = 0;
         self->missed = 0;
         self->missed_why[0] = '\0';
@@ -177,6 +183,8 @@ weir_status weir_acl_attach_device(weir_pool *pool, weir_acl_attachment **attach
 
 static weir_acl_attachment *next_of_locked(const weir_acl_attachment *device, weir_acl_attachment *from)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
+    WEIR_ASSERT(device->is_device);
     while (from != NULL && from->device != device) {
         from = from->next;
     }
@@ -185,6 +193,7 @@ static weir_acl_attachment *next_of_locked(const weir_acl_attachment *device, we
 
 static void open_locked(weir_acl_attachment *device)
 {
+    WEIR_ASSERT(device->busy);
     weir_acl_attachment *one = next_of_locked(device, weir__acl_first_locked());
     for (; one != NULL; one = next_of_locked(device, one->next)) {
         atomic_store(&one->closed, one->state != ATTACHED);
@@ -196,6 +205,7 @@ static void open_locked(weir_acl_attachment *device)
 
 static bool is_changing_locked(const weir_acl_attachment *device)
 {
+    WEIR_ASSERT(device->busy && device->state == ATTACHED);
     const weir_acl_attachment *one = next_of_locked(device, weir__acl_first_locked());
     while (one != NULL && !one->busy) {
         one = next_of_locked(device, one->next);
@@ -229,6 +239,7 @@ static weir_status close_locked(weir_acl_attachment *device)
 
 weir_status weir__acl_detach_device(weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->is_device && self->busy);
     weir_pool *pool = atomic_load(&self->pool);
     weir__acl_lock();
     weir_status status = close_locked(self);
@@ -243,6 +254,7 @@ weir_status weir__acl_detach_device(weir_acl_attachment *self)
         weir__acl_lock();
     }
     if (status == WEIR_OK) {
+        WEIR_ASSERT(self->joining == 0);
         weir__acl_retire_locked(self);
         weir__acl_changed_locked();
     } else {

@@ -22,6 +22,7 @@ static _Atomic unsigned idle_callbacks; /* attachments in use that have a callba
 
 weir_acl_attachment *weir__acl_attached_to_locked(const void *native)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     weir_acl_attachment *found = in_use;
     while (found != NULL && (found->state != ATTACHED || found->native != native)) {
         found = found->next;
@@ -31,6 +32,7 @@ weir_acl_attachment *weir__acl_attached_to_locked(const void *native)
 
 bool weir__acl_is_taken_locked(const void *native, bool registers, const weir_pool *pool)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     for (weir_acl_attachment *other = in_use; other != NULL; other = other->next) {
         if (other->state == ATTACHED && other->native == native &&
             ((registers && other->registers) || atomic_load(&other->pool) == pool)) {
@@ -42,11 +44,13 @@ bool weir__acl_is_taken_locked(const void *native, bool registers, const weir_po
 
 weir_acl_attachment *weir__acl_first_locked(void)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     return in_use;
 }
 
 bool weir__acl_is_attachment_locked(const weir_acl_attachment *self)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     const weir_acl_attachment *found = in_use;
     while (found != NULL && found != self) {
         found = found->next;
@@ -61,6 +65,7 @@ weir_status weir__acl_no_attachment(const char *function, const void *handle)
 
 void weir__acl_stream_created_locked(void *native)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     for (weir_acl_attachment *other = in_use; other != NULL; other = other->next) {
         if (other->old_native == native) {
             other->old_native = NULL;
@@ -72,10 +77,12 @@ void weir__acl_stream_created_locked(void *native)
 
 static weir_acl_attachment *take_unused(void)
 {
+    WEIR_ASSERT((retired == NULL) == (retired_count == 0));
     if (retired_count <= RETIRED_KEPT) {
         return calloc(1, sizeof(weir_acl_attachment));
     }
     weir_acl_attachment *oldest = retired;
+    WEIR_ASSERT(oldest->state == DETACHED);
     retired = oldest->next;
     retired_count--;
     return oldest;
@@ -84,10 +91,13 @@ static weir_acl_attachment *take_unused(void)
 weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream, void *native,
                                             const weir__acl_role *role)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
+    WEIR_ASSERT(role->device == NULL || role->device->is_device);
     weir_acl_attachment *self = take_unused();
     if (self == NULL) {
         return NULL;
     }
+    WEIR_ASSERT(self->idle == NULL && self->idle_calls == 0);
     atomic_store(&self->pool, pool);
     atomic_store(&self->stream, stream);
     atomic_store(&self->live, 0);
@@ -116,6 +126,7 @@ weir_acl_attachment *weir__acl_begin_locked(weir_pool *pool, weir_stream *stream
 
 static void add_to_device(const weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->device->is_device && atomic_load(&self->device->pool) == atomic_load(&self->pool));
     weir_acl_attachment *device = self->device;
     (void)atomic_fetch_add(&device->requests, atomic_load(&self->requests));
     (void)atomic_fetch_add(&device->failures, atomic_load(&self->failures));
@@ -124,6 +135,9 @@ static void add_to_device(const weir_acl_attachment *self)
 
 void weir__acl_retire_locked(weir_acl_attachment *self)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
+    WEIR_ASSERT(weir__acl_is_sound(self) && self->state != DETACHED);
+    WEIR_ASSERT(self->workspace == NULL && self->idle_calls == 0);
     weir_acl_attachment **link = &in_use;
     while (*link != self) {
         link = &(*link)->next;
@@ -157,6 +171,7 @@ void weir__acl_let_go(weir_pool *pool)
 
 int64_t weir__acl_live_locked(const weir_acl_attachment *self)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     int64_t live = 0;
     if (!self->is_device) {
         live = atomic_load(&self->live);
@@ -170,6 +185,7 @@ int64_t weir__acl_live_locked(const weir_acl_attachment *self)
 
 void weir__acl_free_workspace(weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->busy && self->state == ATTACHED);
     if (self->workspace != NULL) {
         const weir_status status =
             weir_pool_free(atomic_load(&self->pool), self->workspace, atomic_load(&self->stream));
@@ -182,6 +198,7 @@ void weir__acl_free_workspace(weir_acl_attachment *self)
 
 void weir__acl_set_idle_locked(weir_acl_attachment *self, weir_acl_idle_callback callback, void *ctx)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     (void)atomic_fetch_sub(&idle_callbacks, self->idle != NULL);
     self->idle = callback;
     self->idle_ctx = ctx;

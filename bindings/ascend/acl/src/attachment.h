@@ -65,6 +65,17 @@ struct weir_acl_attachment {
     char missed_why[192]; /* reason for the latest of the `missed` streams */
 };
 
+/* The invariants of an attachment that is not detached. The lock is held, or the caller has marked `self` as busy. For
+ * assertions. */
+static inline bool weir__acl_is_sound(const weir_acl_attachment *self)
+{
+    const bool has_stream = self->native != NULL;
+    return atomic_load(&self->pool) != NULL && (self->device == NULL || self->device->is_device) &&
+           has_stream == (self->state == ATTACHED && !self->is_device) &&
+           (self->state == GONE || (self->old_native == NULL && self->registered_on == NULL && !self->end_pending)) &&
+           (self->state == ATTACHED || (self->workspace == NULL && atomic_load(&self->closed)));
+}
+
 /* --- attachment.c --- */
 
 /* Returns the first entry of the list of attachments that are not detached. */

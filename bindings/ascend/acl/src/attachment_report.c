@@ -7,6 +7,7 @@
 
 static void add(const weir_acl_attachment *one, weir_acl_attachment_info *sum)
 {
+    WEIR_ASSERT(one->workspace == NULL || one->state == ATTACHED);
     sum->requests += atomic_load(&one->requests);
     sum->failures += atomic_load(&one->failures);
     sum->refused_frees += atomic_load(&one->refused_frees);
@@ -16,6 +17,8 @@ static void add(const weir_acl_attachment *one, weir_acl_attachment_info *sum)
 
 static void read_locked(const weir_acl_attachment *self, weir_acl_attachment_info *info)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
+    WEIR_ASSERT(weir__acl_is_sound(self));
     info->pool = atomic_load(&self->pool);
     info->stream = atomic_load(&self->stream);
     info->acl_stream = self->native;
@@ -72,6 +75,7 @@ static void write(struct page *page, const char *format, ...)
 
 static void write_subject(struct page *page, const weir_acl_attachment *self, const weir_acl_attachment_info *info)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     if (self->is_device) {
         write(page, "The pool is attached to ACL device %" PRId32 "; streams attached now: %" PRIu64 ".\n",
               self->device_id, info->streams);

@@ -74,10 +74,17 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 
 /* --- virtual memory --- */
 
+/* True if the range consists of whole pages. */
+static bool is_in_pages(const weir__acl_device *self, uint64_t address, uint64_t size)
+{
+    return size != 0 && ((address | size) & (self->info.page_bytes - 1)) == 0;
+}
+
 /* Returns the properties of weir's physical memory. The runtime's checks accept no other values, except for the
  * attribute. */
 static aclrtPhysicalMemProp physical_prop(const weir__acl_device *self)
 {
+    WEIR_ASSERT(self->attribute == ACL_MEM_P2P_HUGE || self->attribute == ACL_HBM_MEM_HUGE);
     aclrtPhysicalMemProp prop;
     memset(&prop, 0, sizeof(prop));
     prop.handleType = ACL_MEM_HANDLE_TYPE_NONE;
@@ -105,12 +112,14 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 
 static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(is_in_pages(ctx, address, size));
     (void)size;
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
 }
 
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
+    WEIR_ASSERT(is_in_pages(ctx, 0, size));
     const weir__acl_device *self = ctx;
     const aclrtPhysicalMemProp prop = physical_prop(self);
     aclrtDrvMemHandle physical = NULL;
@@ -129,6 +138,7 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 /* The device itself may use mapped memory without aclrtMemSetAccess, which gives access to other devices. */
 static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
+    WEIR_ASSERT(is_in_pages(ctx, address, size));
     if (weir__acl_is_lost(ctx)) {
         return weir__acl_result("aclrtMapMem", ACL_ERROR_RT_CONTEXT_NULL);
     }
@@ -137,6 +147,7 @@ static weir_status vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_ha
 
 static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(is_in_pages(ctx, address, size));
     (void)size;
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtUnmapMem, (void *)(uintptr_t)address);
 }
@@ -161,6 +172,7 @@ static weir_status event_create(void *ctx, weir_event **event)
 
 static weir_status event_destroy(void *ctx, weir_event *event)
 {
+    WEIR_ASSERT(event != NULL);
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtDestroyEvent, event);
 }
 
@@ -198,6 +210,7 @@ static aclError wait_for(aclrtStream stream, aclrtEvent event)
 static weir_status on_stream(weir__acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent),
                              void *native, weir_event *event)
 {
+    WEIR_ASSERT(call != NULL && event != NULL);
     if (weir__acl_is_lost(self)) {
         return WEIR_OK;
     }
@@ -278,6 +291,7 @@ static void unwatch(weir__acl_device *self)
 {
     weir__acl_lock();
     if (self->watched) {
+        WEIR_ASSERT(!weir__acl_is_lost(self));
         weir__acl_unwatch_locked(self->home_stream);
         self->watched = false;
     }
@@ -295,6 +309,7 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 
 static void destroy(void *ctx)
 {
+    WEIR_ASSERT(weir__acl_device_of(((weir__acl_device *)ctx)->device) == ctx);
     weir__acl_device *self = ctx;
     unwatch(self);
     weir__acl_delist(self);
@@ -374,6 +389,7 @@ static void find_place(weir__acl_device *self)
 /* Fills in the contexts and properties of `self`. The device is current in the calling thread. */
 static weir_status find_facts(weir__acl_device *self, const weir_acl_device_config *config)
 {
+    WEIR_ASSERT(self->id == config->device_id && self->device == NULL);
     weir_status status = ACL(aclrtGetCurrentContext, &self->home);
     if (status == WEIR_OK) {
         status = ACL(aclrtCtxGetCurrentDefaultStream, &self->home_stream);

@@ -13,6 +13,7 @@ static _Thread_local unsigned depth; /* number of idle callbacks running in this
 /* Finds an attachment that is idle and has a callback. */
 static weir_acl_attachment *find_locked(void)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     weir_acl_attachment *found = weir__acl_first_locked();
     while (found != NULL && (found->idle == NULL || weir__acl_live_locked(found) > 0)) {
         found = found->next;
@@ -29,6 +30,7 @@ static bool call_one(void)
         weir__acl_unlock();
         return false;
     }
+    WEIR_ASSERT(self->idle != NULL);
     const weir_acl_idle_callback callback = self->idle;
     void *const ctx = self->idle_ctx;
     weir__acl_set_idle_locked(self, NULL, NULL);
@@ -38,10 +40,12 @@ static bool call_one(void)
     const int cancel = cancel_disable();
     depth++;
     callback(ctx, self);
+    WEIR_ASSERT(depth > 0);
     depth--;
     cancel_restore(cancel);
 
     weir__acl_lock();
+    WEIR_ASSERT(self->idle_calls > 0);
     self->idle_calls--;
     weir__acl_changed_locked();
     weir__acl_unlock();
@@ -56,6 +60,7 @@ void weir__acl_became_idle(void)
 
 bool weir__acl_callbacks_ended_locked(const weir_acl_attachment *self)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     while (depth == 0 && weir__acl_is_attachment_locked(self) && self->idle_calls > 0) {
         weir__acl_wait_locked();
     }

@@ -167,6 +167,7 @@ weir_status weir__acl_registered(void *native, aclrtAllocator *owner)
 
 weir_status weir__acl_leave_registry(void *native, const weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->registers && self->busy);
     aclrtAllocator owner = NULL;
     weir_status status = weir__acl_registered(native, &owner);
     if (status == WEIR_ERR_INVALID || (status == WEIR_OK && owner != self)) {
@@ -195,6 +196,7 @@ static weir_status fill(aclrtAllocatorDesc desc, weir_acl_attachment *self)
 
 weir_status weir__acl_enter_registry(void *native, weir_acl_attachment *self)
 {
+    WEIR_ASSERT(self->registers && self->busy && self->state == ATTACHED);
     aclrtAllocatorDesc desc = UNCANCELLED(aclrtAllocatorCreateDesc());
     if (desc == NULL) {
         return weir__acl_result("aclrtAllocatorCreateDesc", ACL_ERROR_BAD_ALLOC);

@@ -80,6 +80,7 @@ static struct note **find_locked(void *native)
 
 static struct note *make_note(void *native)
 {
+    WEIR_ASSERT(*find_locked(native) == NULL);
     struct note *note = calloc(1, sizeof(*note));
     if (note != NULL) {
         note->native = native;
@@ -131,6 +132,7 @@ void weir__acl_note_created_locked(void *native)
 {
     struct note **link = find_locked(native);
     if (*link != NULL && (*link)->blocked) {
+        WEIR_ASSERT(atomic_load(&blocked_handles) > 0);
         (void)atomic_fetch_sub_explicit(&blocked_handles, 1, memory_order_relaxed);
         (*link)->blocked = false;
     }
@@ -164,6 +166,7 @@ bool weir__acl_noted(void *native, weir__acl_place *place)
 
 void weir__acl_block_handle_locked(void *native)
 {
+    WEIR_ASSERT(native != NULL);
     struct note *note = *find_locked(native);
     if (note != NULL && !note->blocked) {
         note->blocked = true;

@@ -30,6 +30,7 @@ bool weir__acl_in_child(void)
 
 static const char *callback_name(void)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     static char name[48]; /* protected by the lock; each copy of this library in the process has its own name */
     (void)snprintf(name, sizeof(name), "weir_acl_%p", (void *)&registered);
     return name;
@@ -94,6 +95,7 @@ static void leave_at_exit(void)
 
 static weir_status join_locked(void)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     if (registered) {
         return WEIR_OK;
     }

@@ -16,6 +16,7 @@ static const char releasing[] = "weir_acl_workspace_release";
 /* Returns the attachment of the pool to the stream, or NULL. Waits while the attachment is marked busy. */
 static weir_acl_attachment *find_locked(const weir_pool *pool, const void *native)
 {
+    WEIR_ASSERT(weir__acl_is_locked());
     for (weir_acl_attachment *one = weir__acl_first_locked(); one != NULL;) {
         const bool is_it = one->state == ATTACHED && one->native == native && atomic_load(&one->pool) == pool;
         if (is_it && !one->busy) {
@@ -32,6 +33,7 @@ static weir_acl_attachment *find_locked(const weir_pool *pool, const void *nativ
 /* Replaces the workspace by a larger one. `self` is busy; the lock is not held. */
 static weir_status exchange(weir_acl_attachment *self, uint64_t bytes)
 {
+    WEIR_ASSERT(self->busy && self->state == ATTACHED && bytes > 0);
     weir__acl_free_workspace(self);
     return weir_pool_alloc(atomic_load(&self->pool), atomic_load(&self->stream), bytes, 0, &self->workspace);
 }
@@ -52,6 +54,7 @@ static weir_status serve(const weir_pool *pool, const void *native, uint64_t byt
         weir__acl_changed_locked();
     }
     if (*found && status == WEIR_OK) {
+        WEIR_ASSERT(self->workspace != NULL && weir_block_capacity(self->workspace) >= bytes);
         *workspace = (void *)(uintptr_t)weir_block_address(self->workspace);
     }
     weir__acl_unlock();
