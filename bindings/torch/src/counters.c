@@ -11,6 +11,7 @@
 
 static void add_pool(const struct torch_pool *pool, weir_torch_device_stats *counters)
 {
+    WEIR_ASSERT(pool->pool != NULL);
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     if (atomic_load(&pool->lost) || weir_pool_get_stats(pool->pool, &stats) != WEIR_OK) {
         return;
@@ -41,6 +42,7 @@ static void add_pools(struct torch_device *at, weir_torch_device_stats *counters
 
 void weir__torch_count_lost(struct torch_device *at)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     weir_torch_device_stats counters = WEIR_TORCH_DEVICE_STATS_INIT;
     add_pools(at, &counters);
     (void)atomic_fetch_add(&at->past_blocks, counters.allocation.allocated);

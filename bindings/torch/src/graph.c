@@ -17,6 +17,7 @@
 /* Returns the pool in use that has the id, or NULL. */
 static struct torch_pool *named(const struct torch_device *at, weir_torch_pool_id id)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_pool *pool = atomic_load(&at->others);
     while (pool != NULL && (pool->uses == 0 || atomic_load(&pool->lost) || !weir__torch_same_id(pool->id, id))) {
         pool = pool->next;
@@ -28,6 +29,7 @@ static struct torch_pool *named(const struct torch_device *at, weir_torch_pool_i
  * has no live block and no reserved memory. */
 static bool is_vacant(struct torch_pool *pool)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     return pool->of_graphs && pool->uses == 0 && !atomic_load(&pool->lost) && !weir__torch_is_routed(pool) &&
            weir_pool_trim(pool->pool, 0, 0, NULL) == WEIR_OK && weir_pool_get_stats(pool->pool, &stats) == WEIR_OK &&
@@ -37,6 +39,7 @@ static bool is_vacant(struct torch_pool *pool)
 
 static struct torch_pool *vacant(const struct torch_device *at)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_pool *pool = atomic_load(&at->others);
     while (pool != NULL && !is_vacant(pool)) {
         pool = pool->next;
@@ -47,6 +50,7 @@ static struct torch_pool *vacant(const struct torch_device *at)
 /* Finds the pool for the id: the pool in use that has this id, else a vacant one (is_vacant), else a new one. */
 static weir_status name_pool(struct torch_pool *own, weir_torch_pool_id id, struct torch_pool **pool)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_device *at = own->at;
     weir_status status = WEIR_OK;
     *pool = named(at, id);
@@ -54,6 +58,7 @@ static weir_status name_pool(struct torch_pool *own, weir_torch_pool_id id, stru
         status = weir__torch_make_graph_pool_locked(own, pool);
     }
     if (status == WEIR_OK && (*pool)->uses == 0) {
+        WEIR_ASSERT((*pool)->of_graphs);
         (*pool)->id = id;
         weir__torch_source_pin(&(*pool)->source, true);
     }
@@ -81,6 +86,7 @@ weir_status weir_torch_pool_begin(int device, weir_torch_pool_id id, weir_torch_
                              (unsigned long long)id.first, (unsigned long long)id.second);
         weir__torch_source_pin(&route->pool->source, route->pool->uses > 0);
     } else if (status == WEIR_OK) {
+        WEIR_ASSERT(route->pool->of_graphs && route->pool->at == own->at);
         route->pool->uses++;
     }
     (void)pthread_mutex_unlock(&weir__torch_lock);
@@ -103,6 +109,7 @@ void weir_torch_pool_release(int device, weir_torch_pool_id id)
     struct torch_device *at = weir__torch_device(device);
     (void)pthread_mutex_lock(&weir__torch_lock);
     struct torch_pool *pool = at != NULL ? named(at, id) : NULL;
+    WEIR_ASSERT(pool == NULL || pool->uses > 0);
     const bool last = pool != NULL && --pool->uses == 0;
     if (last) {
         weir__torch_source_pin(&pool->source, false);

@@ -22,6 +22,7 @@ static bool settings_read;
 
 bool weir__torch_read_settings_locked(const char *text)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     char why[256] = "";
     if (!weir__torch_settings_read(text, &settings, why, sizeof(why))) {
         weir__torch_fail_locked("settings", why);
@@ -37,11 +38,13 @@ bool weir__torch_read_settings_locked(const char *text)
 
 bool weir__torch_read_environment_locked(void)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     return settings_read || weir__torch_read_settings_locked(secure_getenv("WEIR_TORCH"));
 }
 
 void weir__torch_forget_settings_locked(void)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     settings_read = false;
 }
 
@@ -58,6 +61,7 @@ bool weir__torch_prints_reports(void)
 /* True if the pool's device has not been reset since the pool was created. */
 static bool is_current(struct torch_pool *pool)
 {
+    WEIR_ASSERT(!pool->of_graphs);
     /* read the epoch before the check: a reset after the check then changes the epoch */
     const uint64_t epoch = weir__torch_runtime_epoch();
     if (atomic_load_explicit(&pool->current_at, memory_order_relaxed) == epoch) {
@@ -88,6 +92,7 @@ static weir_status make_index(weir_pool *pool)
 
 static weir_status make_pool(struct torch_pool *made)
 {
+    WEIR_ASSERT(made->inner != NULL && made->pool == NULL);
     weir_status status = weir__torch_source_create(made);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = made->device;
@@ -116,6 +121,7 @@ static weir_status make_pool(struct torch_pool *made)
 
 static weir_status make_own(struct torch_device *at, struct torch_pool *made)
 {
+    WEIR_ASSERT(settings_read && !made->of_graphs);
     made->at = at;
     atomic_store(&made->current_at, weir__torch_runtime_epoch());
     weir_status status = weir__torch_runtime_device(at->id, settings.pages, &made->inner);
@@ -136,6 +142,7 @@ static weir_status make_own(struct torch_device *at, struct torch_pool *made)
 
 static struct torch_pool *make_own_locked(struct torch_device *at)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     if (!weir__torch_read_environment_locked()) {
         return NULL;
     }
@@ -154,18 +161,21 @@ static struct torch_pool *make_own_locked(struct torch_device *at)
     if (weir__torch_record_device_locked(at) != WEIR_OK) {
         weir__torch_fail_locked("the recording", strerror(errno));
     }
+    WEIR_ASSERT(atomic_load(&at->own) == NULL && made->pool != NULL);
     atomic_store_explicit(&at->own, made, memory_order_release);
     return made;
 }
 
 static void put_among_others(struct torch_pool *pool)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     pool->next = atomic_load(&pool->at->others);
     atomic_store_explicit(&pool->at->others, pool, memory_order_release);
 }
 
 weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, struct torch_pool **pool)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_pool *made = calloc(1, sizeof(*made));
     if (made == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -178,6 +188,7 @@ weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, str
         free(made);
         return status;
     }
+    WEIR_ASSERT(made->pool != NULL);
     put_among_others(made);
     *pool = made;
     return WEIR_OK;
@@ -187,6 +198,7 @@ weir_status weir__torch_make_graph_pool_locked(const struct torch_pool *own, str
 
 weir_status weir__torch_detach_locked(struct torch_pool *pool)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     while (pool->streams != NULL) {
         struct torch_stream *entry = pool->streams;
         weir_status status = weir__torch_runtime_unfollow(entry->follower);
@@ -204,6 +216,7 @@ weir_status weir__torch_detach_locked(struct torch_pool *pool)
 
 static void lose(struct torch_pool *pool)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     atomic_store(&pool->lost, true);
     weir__torch_source_lose(&pool->source);
     const weir_status status = weir__torch_detach_locked(pool);
@@ -213,6 +226,7 @@ static void lose(struct torch_pool *pool)
 /* Takes the pools of a reset device out of use. They serve no more requests but stay, to accept late frees. */
 static void abandon_locked(struct torch_pool *own)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_device *at = own->at;
     atomic_store(&at->unnoted_count, 0);
     weir__torch_note_lost(at);
@@ -223,6 +237,7 @@ static void abandon_locked(struct torch_pool *own)
             lose(other);
         }
     }
+    WEIR_ASSERT(atomic_load(&at->own) == own && !own->of_graphs);
     lose(own);
     put_among_others(own);
     atomic_store(&at->own, NULL);

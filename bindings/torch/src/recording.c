@@ -38,12 +38,14 @@ static struct {
 
 static uint32_t number_of(int device, const void *native)
 {
+    WEIR_ASSERT_HELD(&lock);
     struct known_stream *known = files[device].streams;
     while (known != NULL && known->native != native) {
         known = known->next;
     }
     if (known == NULL && (known = malloc(sizeof(*known))) != NULL) {
         known->native = native;
+        WEIR_ASSERT(files[device].recorder != NULL);
         known->number = files[device].stream_count++;
         known->next = files[device].streams;
         files[device].streams = known;
@@ -65,6 +67,7 @@ static weir_trace_event event_of(weir_trace_kind kind, int device, uint64_t addr
 
 static void note(int device, weir_trace_kind kind, uint64_t address, uint64_t size, const void *native)
 {
+    WEIR_ASSERT_HELD(&lock);
     weir_trace_event event = event_of(kind, device, address);
     event.size = size;
     event.address = kind == WEIR_TRACE_ALLOC ? address : 0;
@@ -97,6 +100,7 @@ static bool note_gone(void *ctx, const weir_walk_entry *entry)
 
 static void note_pools(struct torch_device *at, weir_walk_visitor visit)
 {
+    WEIR_ASSERT_HELD(&lock);
     struct torch_pool *own = atomic_load(&at->own);
     weir_status status = own != NULL ? weir_pool_walk(own->pool, visit, at) : WEIR_OK;
     for (struct torch_pool *other = atomic_load(&at->others); other != NULL; other = other->next) {
@@ -172,6 +176,7 @@ void weir__torch_note_lost(struct torch_device *at)
  * ".wtr" gets ".device0" appended. Returns false if the name is too long. */
 static bool file_name(int device, char *name, size_t size)
 {
+    WEIR_ASSERT_HELD(&lock);
     const size_t length = strlen(path);
     const bool has_end = length >= 4 && strcmp(path + length - 4, ".wtr") == 0;
     const int stem = (int)(has_end ? length - 4 : length);
@@ -182,6 +187,7 @@ static bool file_name(int device, char *name, size_t size)
 /* Opens the device's file, if a recording is under way and the file is not open yet. The lock is held. */
 static weir_status open_file(struct torch_device *at)
 {
+    WEIR_ASSERT_HELD(&lock);
     char name[PATH_BYTES + 32];
     char source[32];
     if (path == NULL || files[at->id].recorder != NULL) {
@@ -200,6 +206,7 @@ static weir_status open_file(struct torch_device *at)
 
 static weir_status close_file(int device)
 {
+    WEIR_ASSERT_HELD(&lock);
     weir_status status = WEIR_OK;
     if (files[device].recorder != NULL) {
         status = weir_recorder_stop(files[device].recorder, NULL);
@@ -216,6 +223,7 @@ static weir_status close_file(int device)
 
 static weir_status close_all(void)
 {
+    WEIR_ASSERT_HELD(&lock);
     weir_status first = WEIR_OK;
     atomic_store(&active, false);
     for (int device = 0; device < WEIR__TORCH_DEVICES; device++) {
@@ -231,6 +239,8 @@ static weir_status close_all(void)
  * device gets its pool. */
 static weir_status open_all(const char *wanted)
 {
+    WEIR_ASSERT(path == NULL);
+    WEIR_ASSERT_HELD(&lock);
     path = strdup(wanted);
     weir_status status = path != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     for (int device = 0; device < WEIR__TORCH_DEVICES && status == WEIR_OK; device++) {
@@ -249,6 +259,7 @@ static weir_status open_all(const char *wanted)
 
 weir_status weir__torch_record_locked(const char *wanted)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     if (wanted != NULL && (wanted[0] == '\0' || strlen(wanted) >= PATH_BYTES)) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_torch_record: path %s",
                            wanted[0] == '\0' ? "is empty" : "is too long");
@@ -268,6 +279,7 @@ weir_status weir__torch_record_locked(const char *wanted)
 
 weir_status weir__torch_record_device_locked(struct torch_device *at)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     (void)pthread_mutex_lock(&lock);
     const weir_status status = open_file(at);
     (void)pthread_mutex_unlock(&lock);

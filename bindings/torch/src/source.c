@@ -58,6 +58,7 @@ static bool leaves_enough(const struct torch_device *at, uint64_t size)
  * limit. Returns false if the limit would be exceeded. */
 static bool reserve(struct torch_source *self, uint64_t size)
 {
+    WEIR_ASSERT(size > 0);
     struct torch_device *at = self->at;
     if (!leaves_enough(at, size)) {
         return false;
@@ -78,6 +79,7 @@ static void reserved(struct torch_source *self, uint64_t size, bool taken)
     struct torch_device *at = self->at;
     (void)pthread_mutex_lock(&lock);
     if (!taken) {
+        WEIR_ASSERT(self->held >= size && (self->lost || at->reserved >= size));
         self->held -= size;
         at->reserved -= self->lost ? 0 : size;
     } else if (!self->lost) {
@@ -92,6 +94,7 @@ static void reserved(struct torch_source *self, uint64_t size, bool taken)
 static void returned(struct torch_source *self, uint64_t size)
 {
     (void)pthread_mutex_lock(&lock);
+    WEIR_ASSERT(self->held >= size && (self->lost || self->at->reserved >= size));
     self->held -= size;
     if (!self->lost) {
         self->at->reserved -= size;
@@ -111,6 +114,7 @@ static bool is_pinned(struct torch_source *self)
 static void put_region(struct torch_source *self, struct torch_region *region)
 {
     (void)pthread_mutex_lock(&lock);
+    WEIR_ASSERT(region->size > 0);
     region->next = self->regions;
     self->regions = region;
     (void)pthread_mutex_unlock(&lock);
@@ -158,6 +162,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
  * address as soon as the device has the region. If the device refuses, the region goes back into the list. */
 static weir_status give_back(struct torch_source *self, struct torch_region *region)
 {
+    WEIR_ASSERT(region->size > 0);
     const weir_status status = weir_device_region_free(self->inner, region->address, region->size);
     if (status != WEIR_OK) {
         put_region(self, region);
@@ -195,6 +200,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
     const weir_status status = weir_device_vm_create(self->inner, size, handle);
     reserved(self, size, status == WEIR_OK);
     (void)pthread_mutex_lock(&lock);
+    WEIR_ASSERT(self->granule_bytes == 0 || self->granule_bytes == size);
     self->granule_bytes = size;
     (void)pthread_mutex_unlock(&lock);
     return status;
@@ -208,6 +214,7 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
     }
     const weir_status status = weir_device_vm_destroy(self->inner, handle);
     if (status == WEIR_OK) {
+        WEIR_ASSERT(self->granule_bytes > 0);
         returned(self, self->granule_bytes);
     }
     return status;
@@ -331,6 +338,7 @@ static weir_status queued_query(void *ctx, weir_event *event, bool *complete)
 
 static weir_status queued_stream_sync(void *ctx, void *native_stream)
 {
+    WEIR_ASSERT(((struct torch_source *)ctx)->drain != NULL);
     struct torch_source *self = ctx;
     return self->drain(self->drain_ctx) ? weir_device_stream_sync(self->inner, native_stream) : WEIR_ERR_DEVICE;
 }
@@ -376,6 +384,7 @@ static const weir_device_ops tables[2][2] = {
 
 weir_status weir__torch_source_create(struct torch_pool *pool)
 {
+    WEIR_ASSERT(pool->inner != NULL && pool->device == NULL);
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
     pool->source.inner = pool->inner;
     pool->source.at = pool->at;
@@ -419,6 +428,7 @@ void weir__torch_source_lose(struct torch_source *source)
     if (!source->lost) {
         source->lost = true;
         source->pinned = false;
+        WEIR_ASSERT(source->at->reserved >= source->held);
         source->at->reserved -= source->held;
     }
     (void)pthread_mutex_unlock(&lock);

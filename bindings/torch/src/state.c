@@ -39,6 +39,7 @@ static void say(const char *text)
 
 void weir__torch_fail_locked(const char *what, const char *why)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     char text[sizeof(failure)];
     (void)snprintf(text, sizeof(text), "weir_torch: %s: %s\n", what, why);
     if (strcmp(text, failure) != 0) {
@@ -49,6 +50,7 @@ void weir__torch_fail_locked(const char *what, const char *why)
 
 void weir__torch_fail_with_status_locked(const char *what, weir_status status)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     const bool explained = status == WEIR_ERR_DEVICE || status == WEIR_ERR_INVALID || status == WEIR_ERR_BUSY ||
                            status == WEIR_ERR_UNSUPPORTED;
     const char *why = explained ? weir_last_error() : "";
@@ -79,6 +81,7 @@ void weir__torch_report_misuse(const char *text, const void *ptr)
 
 void weir__torch_forget_failure_locked(void)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     failure[0] = '\0';
 }
 

@@ -29,6 +29,8 @@ static _Thread_local struct {
 
 static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
 {
+    WEIR_ASSERT(native != NULL);
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_stream *entry = pool->streams;
     while (entry != NULL && entry->native != native) {
         entry = entry->next;
@@ -46,6 +48,7 @@ static struct torch_stream *entry_locked(struct torch_pool *pool, void *native)
  * even if weir has seen a stream with this handle end. */
 static weir_status follow_locked(struct torch_pool *pool, void *native, bool alive, weir_stream **stream)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_stream *entry = entry_locked(pool, native);
     struct torch_followed followed = {NULL, false};
     if (entry == NULL) {
@@ -120,6 +123,7 @@ static void report_failure(struct torch_pool *pool, weir_status status)
 
 static weir_status allocate(struct torch_pool *pool, size_t size, void *stream, weir_block **block)
 {
+    WEIR_ASSERT(pool->pool != NULL);
     weir_stream *on = NULL;
     const uint64_t bytes = weir__torch_runtime_block_bytes(size);
     if (bytes == 0) {
@@ -182,6 +186,7 @@ static struct torch_pool *find_in(struct torch_device *at, void *ptr, weir_block
 {
     struct torch_pool *pool = atomic_load_explicit(&at->own, memory_order_acquire);
     if (pool != NULL && weir_pool_find(pool->pool, (uintptr_t)ptr, block) == WEIR_OK) {
+        WEIR_ASSERT(pool->at == at);
         return pool;
     }
     pool = atomic_load_explicit(&at->others, memory_order_acquire);
@@ -208,6 +213,7 @@ static bool keep_unnoted(struct torch_device *at, const weir_block *block, void 
     const unsigned count = atomic_load(&at->unnoted_count);
     const bool fits = count < WEIR__TORCH_UNNOTED;
     if (fits) {
+        WEIR_ASSERT(count < WEIR__TORCH_UNNOTED);
         at->unnoted[count].block = block;
         at->unnoted[count].native = stream;
         atomic_store(&at->unnoted_count, count + 1);
@@ -221,6 +227,7 @@ static bool take_unnoted(struct torch_device *at, const weir_block *block, void 
 {
     (void)pthread_mutex_lock(&weir__torch_lock);
     const unsigned count = atomic_load(&at->unnoted_count);
+    WEIR_ASSERT(count <= WEIR__TORCH_UNNOTED);
     unsigned found = 0;
     while (found < count && at->unnoted[found].block != block) {
         found++;

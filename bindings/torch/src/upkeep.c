@@ -80,6 +80,7 @@ size_t weir_torch_report(int device, char *text, size_t size)
 
 static weir_status detach_all(struct torch_device *at)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_pool *own = atomic_load(&at->own);
     weir_status first = own != NULL ? weir__torch_detach_locked(own) : WEIR_OK;
     for (struct torch_pool *other = atomic_load(&at->others); other != NULL; other = other->next) {
@@ -91,6 +92,7 @@ static weir_status detach_all(struct torch_device *at)
 
 static weir_status end_pool(struct torch_pool *pool)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     weir__torch_source_pin(&pool->source, false);
     weir_status status = weir_pool_destroy(pool->pool);
     const weir_status swept = weir__torch_source_sweep(&pool->source);
@@ -104,6 +106,7 @@ static weir_status end_pool(struct torch_pool *pool)
  * pools of graphs that share it. */
 static weir_status end_device(struct torch_device *at)
 {
+    WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_pool *own = atomic_load(&at->own);
     weir__torch_count_lost(at);
     weir_status first = own != NULL ? end_pool(own) : WEIR_OK;
@@ -122,6 +125,7 @@ static weir_status end_device(struct torch_device *at)
         if (!pool->of_graphs) {
             (void)!weir_device_destroy(pool->inner); /* its pools are gone */
         }
+        WEIR_ASSERT(pool->streams == NULL);
         free(pool);
     }
     return first;

@@ -4,6 +4,8 @@
  */
 #include "runtime.h"
 
+#include "shared/assert.h"
+
 #include <acl/acl.h>
 #include <string.h>
 #include <weir/acl.h>
@@ -75,6 +77,7 @@ void *weir__torch_runtime_default_stream(int device)
 
 weir_status weir__torch_runtime_follow(weir_pool *pool, void *native, struct torch_follower **follower)
 {
+    WEIR_ASSERT(native != NULL);
     weir_acl_attachment *attachment = NULL;
     const weir_status status = weir_acl_follow(pool, native, &attachment);
     if (status == WEIR_OK) {
@@ -85,6 +88,7 @@ weir_status weir__torch_runtime_follow(weir_pool *pool, void *native, struct tor
 
 bool weir__torch_runtime_followed(struct torch_follower *follower, struct torch_followed *followed)
 {
+    WEIR_ASSERT(follower != NULL);
     weir_acl_attachment_info info = WEIR_ACL_ATTACHMENT_INFO_INIT;
     if (weir_acl_attachment_get_info((weir_acl_attachment *)follower, &info) != WEIR_OK) {
         return false;

@@ -16,6 +16,7 @@
 #include <weir/cuda.h>
 
 #include "driver.h"
+#include "shared/assert.h"
 #include "shared/cancel.h"
 #include "shared/native_error.h"
 

@@ -29,6 +29,7 @@ static cuda_device *all;
 
 static void enlist(cuda_device *self, const weir_device *device)
 {
+    WEIR_ASSERT(self->device == NULL && device != NULL);
     (void)pthread_mutex_lock(&lock);
     self->device = device;
     self->next = all;
@@ -43,6 +44,7 @@ static void delist(const cuda_device *self)
     while (*link != NULL && *link != self) {
         link = &(*link)->next;
     }
+    WEIR_ASSERT(*link == self);
     *link = *link != NULL ? self->next : NULL;
     (void)pthread_mutex_unlock(&lock);
 }
@@ -62,6 +64,7 @@ cuda_device *weir__cuda_device_of(const weir_device *device)
 
 weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound)
 {
+    WEIR_ASSERT(weir__cuda_is_loaded() && self->context != NULL);
     CUcontext current = NULL;
     *bound = (weir__cuda_bound){.capture_mode = CU_CAPTURE_MODE_RELAXED};
     weir_status status = CUDA(cuCtxGetCurrent, &current);
@@ -82,6 +85,7 @@ weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound)
  * and must not be repeated. */
 void weir__cuda_leave(weir__cuda_bound *bound)
 {
+    WEIR_ASSERT(weir__cuda_is_loaded());
     CUcontext popped = NULL;
     if (bound->capture_mode != CU_CAPTURE_MODE_RELAXED) {
         int mode = bound->capture_mode;
@@ -110,6 +114,7 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 
 static weir_status alloc_aligned(uint64_t size, CUdeviceptr *start)
 {
+    WEIR_ASSERT(size > 0);
     weir_status status = CUDA(cuMemAlloc, start, (size_t)size);
     if (status == WEIR_OK && (*start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
         (void)CUDA_TWICE(cuMemFree, *start);
@@ -186,6 +191,7 @@ static weir_status refuse_captured(const char *slot, CUstream stream)
 
 static weir_status record_uncaptured(CUevent event, CUstream stream)
 {
+    WEIR_ASSERT(event != NULL);
     const weir_status status = refuse_captured("weir_device_event_record", stream);
     return status == WEIR_OK ? CUDA(cuEventRecord, event, stream) : status;
 }
@@ -197,6 +203,7 @@ static weir_status event_record(void *ctx, weir_event *event, void *native_strea
 
 static weir_status wait_uncaptured(CUstream stream, CUevent event)
 {
+    WEIR_ASSERT(event != NULL);
     const weir_status status = refuse_captured("weir_device_stream_wait_event", stream);
     return status == WEIR_OK ? CUDA(cuStreamWaitEvent, stream, event, 0) : status;
 }
@@ -255,6 +262,7 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 
 static void release(cuda_device *self)
 {
+    WEIR_ASSERT(self->context != NULL || !self->retained);
     if (self->retained) {
         (void)CUDA_TWICE(cuDevicePrimaryCtxRelease, self->id);
     }
@@ -264,6 +272,7 @@ static void release(cuda_device *self)
 
 static void destroy(void *ctx)
 {
+    WEIR_ASSERT(((cuda_device *)ctx)->context != NULL);
     delist(ctx);
     release(ctx);
 }
@@ -288,6 +297,7 @@ static const weir_device_ops virtual_ops = {
 
 static weir_status make_access_list(cuda_device *self, const weir_cuda_device_config *config)
 {
+    WEIR_ASSERT(self->access == NULL && self->context != NULL);
     self->access = calloc(config->peer_count + 1, sizeof(*self->access));
     if (self->access == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -307,6 +317,7 @@ static weir_status make_access_list(cuda_device *self, const weir_cuda_device_co
 
 static weir_status find_facts(cuda_device *self)
 {
+    WEIR_ASSERT(self->context != NULL && self->device == NULL);
     size_t total = 0;
     char name[40] = "";
     weir_status status = CUDA(cuDeviceTotalMem, &total, self->id);
@@ -337,6 +348,7 @@ static weir_status find_facts(cuda_device *self)
 
 static weir_status current_context(cuda_device *self)
 {
+    WEIR_ASSERT(!self->retained);
     CUdevice device = -1;
     weir_status status = CUDA(cuCtxGetCurrent, &self->context);
     if (status == WEIR_OK && self->context == NULL) {
@@ -355,6 +367,7 @@ static weir_status current_context(cuda_device *self)
 
 static weir_status fill(cuda_device *self, const weir_cuda_device_config *config)
 {
+    WEIR_ASSERT(self->context == NULL && !self->retained);
     weir__cuda_bound bound;
     weir_status status = WEIR_OK;
     if ((config->flags & WEIR_CUDA_CURRENT_CONTEXT) != 0) {
@@ -382,12 +395,14 @@ static weir_status fill(cuda_device *self, const weir_cuda_device_config *config
 
 static weir_status make_device(const weir_cuda_device_config *config, CUdevice id, weir_device **device)
 {
+    WEIR_ASSERT(weir__cuda_is_loaded());
     cuda_device *self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     self->id = id;
     self->facts.ordinal = config->ordinal;
+    WEIR_ASSERT(self->access == NULL);
     weir_device *made = NULL;
     weir_status status = fill(self, config);
     if (status == WEIR_OK) {

@@ -30,6 +30,7 @@ bool weir__cuda_is_loaded(void)
  * conversion from an object pointer to a function pointer. */
 static bool find(void *handle, const char *symbol, void *function)
 {
+    WEIR_ASSERT(handle != NULL && function != NULL);
     void *found = dlsym(handle, symbol);
     memcpy(function, &found, sizeof(found));
     return found != NULL;
@@ -56,6 +57,7 @@ static const char *name_of(const weir__cuda_driver *table, CUresult code)
 
 static weir_status begin(const char *function, const weir__cuda_driver *table)
 {
+    WEIR_ASSERT(table->cuInit != NULL);
     int version = 0;
     CUresult code = table->cuDriverGetVersion(&version);
     if (code == CU_SUCCESS && version < OLDEST_VERSION) {
@@ -75,6 +77,8 @@ static weir_status begin(const char *function, const weir__cuda_driver *table)
 
 static weir_status load_locked(const char *function)
 {
+    WEIR_ASSERT_HELD(&lock);
+    WEIR_ASSERT(!weir__cuda_is_loaded());
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         const char *why = dlerror();

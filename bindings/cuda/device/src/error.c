@@ -18,6 +18,7 @@ weir_status weir__cuda_result(const char *call, CUresult code)
     if (code == CU_SUCCESS) {
         return WEIR_OK;
     }
+    WEIR_ASSERT(weir__cuda_is_loaded());
     const char *name = NULL;
     const char *text = NULL;
     if (weir__cuda.cuGetErrorName(code, &name) != CU_SUCCESS || name == NULL) {

@@ -12,11 +12,13 @@
 
 static weir_status record(void *event, void *stream)
 {
+    WEIR_ASSERT(event != NULL);
     return CUDA(cuEventRecord, event, stream);
 }
 
 static weir_status wait_for(void *event, void *stream)
 {
+    WEIR_ASSERT(event != NULL);
     return CUDA(cuStreamWaitEvent, stream, event, 0);
 }
 
@@ -28,6 +30,7 @@ static weir_status sync_stream(void *event, void *stream)
 
 static weir_status destroy_event(void *event, void *stream)
 {
+    WEIR_ASSERT(event != NULL);
     (void)stream;
     return CUDA(cuEventDestroy, event);
 }
@@ -35,6 +38,7 @@ static weir_status destroy_event(void *event, void *stream)
 /* True if the stream is being captured. If the query fails, returns false: the call that follows decides. */
 static bool is_captured(CUstream stream)
 {
+    WEIR_ASSERT(weir__cuda_is_loaded());
     int status = CU_CAPTURE_NONE;
     return weir__cuda.cuStreamIsCapturing(stream, &status) == CU_SUCCESS && status != CU_CAPTURE_NONE;
 }

@@ -40,12 +40,14 @@ static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
 
 static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
 {
+    WEIR_ASSERT(begins_a_page(memory));
     (void)size;
     return IN_CONTEXT(ctx, CUDA(cuMemFreeHost, memory));
 }
 
 static weir_status memory_register(void *ctx, void *memory, uint64_t size)
 {
+    WEIR_ASSERT(begins_a_page(memory) && size > 0);
     return IN_CONTEXT(ctx, CUDA(cuMemHostRegister, memory, (size_t)size, flags));
 }
 

@@ -8,9 +8,16 @@
  */
 #include "cuda_internal.h"
 
+/* True if the range consists of whole pages. */
+static bool is_in_pages(const cuda_device *self, uint64_t address, uint64_t size)
+{
+    return size != 0 && ((address | size) & (self->info.page_bytes - 1)) == 0;
+}
+
 weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     const cuda_device *self = ctx;
+    WEIR_ASSERT(is_in_pages(self, 0, size));
     CUdeviceptr start = 0;
     const weir_status status =
         IN_CONTEXT(self, CUDA(cuMemAddressReserve, &start, (size_t)size, (size_t)self->info.page_bytes, 0, 0));
@@ -22,12 +29,14 @@ weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 
 weir_status weir__cuda_vm_release(void *ctx, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(is_in_pages(ctx, address, size));
     return IN_CONTEXT(ctx, CUDA(cuMemAddressFree, address, (size_t)size));
 }
 
 weir_status weir__cuda_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     const cuda_device *self = ctx;
+    WEIR_ASSERT(is_in_pages(self, 0, size));
     CUmemHandle made = 0;
     const weir_status status = IN_CONTEXT(self, CUDA(cuMemCreate, &made, (size_t)size, &self->prop, 0));
     if (status == WEIR_OK) {
@@ -43,6 +52,8 @@ weir_status weir__cuda_vm_destroy(void *ctx, weir_vm_handle handle)
 
 static weir_status map(const cuda_device *self, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
+    WEIR_ASSERT(is_in_pages(self, address, size));
+    WEIR_ASSERT(self->access_count > 0);
     weir_status status = CUDA(cuMemMap, address, (size_t)size, 0, handle, 0);
     if (status != WEIR_OK) {
         return status;
@@ -63,6 +74,7 @@ weir_status weir__cuda_vm_map(void *ctx, uint64_t address, uint64_t size, weir_v
 
 weir_status weir__cuda_vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
+    WEIR_ASSERT(is_in_pages(ctx, address, size));
     return IN_CONTEXT(ctx, CUDA(cuMemUnmap, address, (size_t)size));
 }
 
@@ -99,6 +111,7 @@ static weir_status try_kind(cuda_device *self)
 
 weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_device_config *config)
 {
+    WEIR_ASSERT((self->info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0);
     static const struct {
         weir_cuda_handle_type type;
         int native;

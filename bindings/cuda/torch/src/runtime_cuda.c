@@ -6,6 +6,8 @@
  */
 #include "runtime.h"
 
+#include "shared/assert.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <weir/cuda.h>
@@ -65,6 +67,7 @@ void *weir__torch_runtime_default_stream(int device)
 
 weir_status weir__torch_runtime_follow(weir_pool *pool, void *native, struct torch_follower **follower)
 {
+    WEIR_ASSERT(native != NULL);
     struct torch_follower *made = calloc(1, sizeof(*made));
     if (made == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -81,6 +84,7 @@ weir_status weir__torch_runtime_follow(weir_pool *pool, void *native, struct tor
 
 bool weir__torch_runtime_followed(struct torch_follower *follower, struct torch_followed *followed)
 {
+    WEIR_ASSERT(follower != NULL && follower->stream != NULL);
     *followed = (struct torch_followed){follower->stream, false};
     return true;
 }
@@ -90,6 +94,7 @@ weir_status weir__torch_runtime_unfollow(struct torch_follower *follower)
     if (follower == NULL) {
         return WEIR_OK;
     }
+    WEIR_ASSERT(follower->pool != NULL);
     (void)atomic_fetch_add(&epoch, 1); /* so that the epoch changes before the stream ends */
     const weir_status status = weir_stream_retire(follower->pool, follower->stream);
     if (status == WEIR_OK) {
