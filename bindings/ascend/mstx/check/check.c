@@ -33,6 +33,7 @@
 #include "../src/domain_name.h"
 #include "../src/mstx_abi.h"
 #include "../src/range_tree.h"
+#include "shared/assert.h"
 #include "shared/number_map.h"
 
 /* X(NAME, "kind"): the kinds of findings, as in README.md. */
@@ -137,6 +138,7 @@ static FILE *out(void)
 __attribute__((format(printf, 2, 3))) static void find(enum finding kind, const char *format, ...)
 {
     va_list arguments;
+    WEIR_ASSERT(kind < FINDINGS);
     if (++findings[kind] > lines_most) {
         return;
     }
@@ -165,6 +167,7 @@ static uint64_t all_findings(void)
 /* Returns the domain of a handle. If no domain has the handle, reports a finding and returns NULL. */
 static struct domain *domain_of(mstxDomainHandle_t handle, const char *call)
 {
+    WEIR_ASSERT_HELD(&lock);
     if (handle == NULL) {
         return &global;
     }
@@ -183,6 +186,7 @@ static struct domain *domain_of(mstxDomainHandle_t handle, const char *call)
 /* Returns a new id for a heap or a region. The id is odd, so it equals no address of an object of the program. */
 static uint64_t new_id(void)
 {
+    WEIR_ASSERT_HELD(&lock);
     last_id += 2;
     return last_id + 1;
 }
@@ -199,11 +203,13 @@ static uint64_t number_of(const void *handle)
 
 static struct heap *heap_of(mstxMemHeapHandle_t handle)
 {
+    WEIR_ASSERT_HELD(&lock);
     return (struct heap *)(uintptr_t)weir__number_map_get(&heaps, number_of(handle));
 }
 
 static struct space *space_of(struct domain *domain, uint32_t device)
 {
+    WEIR_ASSERT_HELD(&lock);
     struct space *space = domain->spaces;
     while (space != NULL && space->device != device) {
         space = space->next;
@@ -218,11 +224,13 @@ static struct space *space_of(struct domain *domain, uint32_t device)
 
 static void no_host_memory(const char *call)
 {
+    WEIR_ASSERT_HELD(&lock);
     find(FINDING_HOST_MEMORY, "%s: out of host memory; what it says is not checked", call);
 }
 
 static bool check_range(const mstxMemVirtualRangeDesc_t *range, const char *call)
 {
+    WEIR_ASSERT_HELD(&lock);
     const uint64_t start = number_of(range->ptr);
     if (range->size == 0 || start == 0 || start + range->size < start) {
         find(FINDING_RANGE, "%s: %" PRIu64 " bytes at 0x%" PRIx64, call, range->size, start);
@@ -263,9 +271,11 @@ static mstxDomainHandle_t domain_create(const char *name)
 
 static void forget_region(struct region *region)
 {
+    WEIR_ASSERT_HELD(&lock);
     weir__tree_remove(&region->space->regions, &region->range);
     (void)weir__number_map_take(&regions, region->id);
     if (region->heap != NULL) {
+        WEIR_ASSERT(region->heap->regions > 0);
         region->heap->regions--;
     }
     free(region);
@@ -275,6 +285,7 @@ static void forget_region(struct region *region)
  * device. */
 static void forget_heap(struct heap *heap)
 {
+    WEIR_ASSERT_HELD(&lock);
     for (struct space *space = heap->domain->spaces; space != NULL; space = space->next) {
         weir__range *next = NULL;
         for (weir__range *range = weir__tree_end(&space->regions, 0); range != NULL; range = next) {
@@ -285,6 +296,7 @@ static void forget_heap(struct heap *heap)
             }
         }
     }
+    WEIR_ASSERT(heap->regions == 0);
     weir__tree_remove(&heap->space->heaps, &heap->range);
     (void)weir__number_map_take(&heaps, heap->id);
     free(heap);
@@ -321,6 +333,7 @@ static void domain_destroy(mstxDomainHandle_t handle)
  * checked. */
 static void judge_memory(const struct heap *heap)
 {
+    WEIR_ASSERT_HELD(&lock);
     static const char call[] = "mstxMemHeapRegister";
     const struct memory *there = NULL;
     bool gone = false;
@@ -342,6 +355,7 @@ static void judge_memory(const struct heap *heap)
 /* Returns the first heap of any domain with a byte in the range, or NULL. */
 static const struct heap *heap_in(const weir__range *range)
 {
+    WEIR_ASSERT_HELD(&lock);
     weir__range *found = NULL;
     for (struct domain *domain = domains; domain != NULL && found == NULL; domain = domain->next) {
         for (struct space *space = domain->spaces; space != NULL && found == NULL; space = space->next) {
@@ -353,6 +367,7 @@ static const struct heap *heap_in(const weir__range *range)
 
 static struct memory *memory_at(const void *address)
 {
+    WEIR_ASSERT_HELD(&lock);
     return (struct memory *)weir__range_at(&memories, number_of(address));
 }
 
@@ -462,6 +477,7 @@ static mstxMemHeapHandle_t heap_register(mstxDomainHandle_t handle, const mstxMe
 /* Returns the heap if it belongs to the domain. Otherwise reports a finding and returns NULL. */
 static struct heap *known_heap(const struct domain *domain, mstxMemHeapHandle_t handle, const char *call)
 {
+    WEIR_ASSERT_HELD(&lock);
     struct heap *heap = heap_of(handle);
     if (heap == NULL && was_given(number_of(handle))) {
         find(FINDING_HEAP_AGAIN, "%s: the heap %p has been withdrawn", call, (void *)handle);
@@ -496,6 +512,7 @@ static void heap_unregister(mstxDomainHandle_t handle, mstxMemHeapHandle_t which
 
 static void judge_region(const struct region *region)
 {
+    WEIR_ASSERT_HELD(&lock);
     static const char call[] = "mstxMemRegionsRegister";
     const struct heap *heap = region->heap;
     if (heap != NULL && (region->space != heap->space || region->range.start < heap->range.start ||
@@ -515,6 +532,7 @@ static void judge_region(const struct region *region)
 /* Returns the region's handle, or 0 if there is no host memory. */
 static uint64_t enter_region(struct domain *domain, struct heap *heap, const mstxMemVirtualRangeDesc_t *range)
 {
+    WEIR_ASSERT_HELD(&lock);
     struct space *space = space_of(domain, range->deviceId);
     struct region *region = space != NULL ? calloc(1, sizeof(*region)) : NULL;
     if (region == NULL) {
@@ -543,6 +561,7 @@ static uint64_t enter_region(struct domain *domain, struct heap *heap, const mst
 
 static void enter_regions(struct domain *domain, const mstxMemRegionsRegisterBatch_t *batch, const char *call)
 {
+    WEIR_ASSERT_HELD(&lock);
     const mstxMemVirtualRangeDesc_t *ranges = batch->regionDescArray;
     if (domain->totals) {
         for (size_t i = 0; i < batch->regionCount; i++) {
@@ -581,6 +600,7 @@ static void regions_register(mstxDomainHandle_t handle, const mstxMemRegionsRegi
 /* Finds a region of any device by its start. */
 static struct region *region_at(const struct domain *domain, uint64_t start)
 {
+    WEIR_ASSERT_HELD(&lock);
     weir__range *range = NULL;
     for (struct space *space = domain->spaces; space != NULL && range == NULL; space = space->next) {
         range = weir__range_at(&space->regions, start);
@@ -591,6 +611,7 @@ static struct region *region_at(const struct domain *domain, uint64_t start)
 /* Returns the region if it belongs to the domain. Otherwise reports a finding and returns NULL. */
 static struct region *known_region(const struct domain *domain, const mstxMemRegionRef_t *ref, const char *call)
 {
+    WEIR_ASSERT_HELD(&lock);
     struct region *region = NULL;
     if (ref->refType == MSTX_MEM_REGION_REF_TYPE_POINTER || domain->totals) {
         region = region_at(domain, number_of(ref->pointer));
@@ -711,6 +732,7 @@ struct cover {
 
 static void add_cover(struct cover *cover, const weir__range *range)
 {
+    WEIR_ASSERT(range->start < cover->end && cover->reached >= cover->start);
     const uint64_t start = range->start > cover->start ? range->start : cover->start;
     const struct region *region = (const struct region *)range;
     cover->broken = (region->heap == NULL && !region->domain->totals) || start != cover->reached;
@@ -778,6 +800,7 @@ static void begin(void)
 
 static void tell_left_over(const weir__tree *tree, const char *kind, const struct domain *domain)
 {
+    WEIR_ASSERT_HELD(&lock);
     for (const weir__range *range = weir__tree_end(tree, 0); range != NULL; range = weir__tree_step(range, 1)) {
         find(FINDING_LEFT_OVER, "the %s " RANGE_FORMAT " in \"%s\" is still announced", kind, range->start, range->end,
              domain->name);
@@ -786,6 +809,7 @@ static void tell_left_over(const weir__tree *tree, const char *kind, const struc
 
 static void summarise(void)
 {
+    WEIR_ASSERT_HELD(&lock);
     (void)fprintf(out(), "weir_mstx_check: %" PRIu64 " heaps and %" PRIu64 " regions announced, %" PRIu64 " findings",
                   heaps_told, regions_told, all_findings());
     const char *before = ": ";

@@ -27,6 +27,7 @@
 #include "domain_name.h"
 #include "mstx_tool.h"
 #include "range_tree.h"
+#include "shared/assert.h"
 #include "shared/cancel.h"
 
 /* --- domains: shared by the process --- */
@@ -55,6 +56,7 @@ static struct domain *domains;
 /* Creates a domain. A tool without domains has the global one only. NULL: no host memory. */
 static struct domain *new_domain(const char *name)
 {
+    WEIR_ASSERT_HELD(&domains_lock);
     const struct weir__mstx_tool *tool = weir__mstx_tool();
     struct domain *domain = calloc(1, sizeof(*domain) + strlen(name) + 1);
     if (domain != NULL) {
@@ -73,6 +75,7 @@ static struct domain *new_domain(const char *name)
 /* Finds or makes the totals of a device. Returns NULL if there is no host memory. */
 static struct total *total_of(struct domain *domain, uint32_t device)
 {
+    WEIR_ASSERT_HELD(&domains_lock);
     struct total *total = domain->devices;
     while (total != NULL && total->device != device) {
         total = total->next;
@@ -152,6 +155,7 @@ static mstxMemHeapHandle_t register_heap(const weir_mstx *mstx, uint64_t start, 
 static void announce_total(weir_mstx *mstx, struct heap *heap)
 {
     (void)pthread_mutex_lock(&domains_lock);
+    WEIR_ASSERT(mstx->total->bytes <= UINT64_MAX - (heap->range.end - heap->range.start));
     mstx->total->bytes += heap->range.end - heap->range.start;
     heap->handle = register_heap(mstx, heap->range.start, mstx->total->bytes);
     if (heap->handle != NULL) {
@@ -165,6 +169,7 @@ static void announce_total(weir_mstx *mstx, struct heap *heap)
 static void withdraw_from_total(weir_mstx *mstx, const struct heap *heap)
 {
     (void)pthread_mutex_lock(&domains_lock);
+    WEIR_ASSERT(mstx->total->bytes >= heap->range.end - heap->range.start);
     mstx->total->bytes -= heap->range.end - heap->range.start;
     (void)register_heap(mstx, heap->range.start, mstx->total->bytes);
     (void)pthread_mutex_unlock(&domains_lock);
@@ -172,6 +177,7 @@ static void withdraw_from_total(weir_mstx *mstx, const struct heap *heap)
 
 static void announce_heap(weir_mstx *mstx, struct heap *heap)
 {
+    WEIR_ASSERT(heap->handle == NULL && !heap->refused);
     if (mstx->domain->totals) {
         announce_total(mstx, heap);
     } else {
@@ -184,6 +190,7 @@ static void announce_heap(weir_mstx *mstx, struct heap *heap)
 
 static void forget_heap(weir_mstx *mstx, struct heap *heap)
 {
+    WEIR_ASSERT(heap->refused || mstx->counters.heaps > 0);
     mstx->counters.heaps -= !heap->refused;
     weir__tree_remove(&mstx->heaps, &heap->range);
     free(heap);
@@ -259,6 +266,7 @@ static struct heap *next_heap(const struct crossing *crossing, const struct heap
 
 static void count_heap(struct crossing *crossing, const struct heap *heap)
 {
+    WEIR_ASSERT(heap->range.start < crossing->end && crossing->start < heap->range.end);
     crossing->covered += earlier(heap->range.end, crossing->end) - later(heap->range.start, crossing->start);
     crossing->count += !heap->refused;
     crossing->refused |= heap->refused;
@@ -266,6 +274,7 @@ static void count_heap(struct crossing *crossing, const struct heap *heap)
 
 static void register_region(struct crossing *crossing, const struct heap *heap)
 {
+    WEIR_ASSERT(crossing->block != NULL && (heap->refused || crossing->block->count < crossing->count));
     const weir_mstx *mstx = crossing->mstx;
     if (heap->refused) {
         return;
@@ -293,6 +302,7 @@ static void register_region(struct crossing *crossing, const struct heap *heap)
 
 static void announce_block(weir_mstx *mstx, uint64_t start, uint64_t end)
 {
+    WEIR_ASSERT_HELD(&mstx->lock);
     struct crossing crossing = {.mstx = mstx, .start = start, .end = end};
     for (const struct heap *heap = NULL; (heap = next_heap(&crossing, heap)) != NULL;) {
         count_heap(&crossing, heap);
@@ -308,6 +318,7 @@ static void announce_block(weir_mstx *mstx, uint64_t start, uint64_t end)
     for (const struct heap *heap = NULL; (heap = next_heap(&crossing, heap)) != NULL;) {
         register_region(&crossing, heap);
     }
+    WEIR_ASSERT(crossing.block->count == crossing.count);
     crossing.block->range.start = start;
     crossing.block->range.end = end;
     weir__range_insert(&mstx->blocks, &crossing.block->range);
@@ -316,6 +327,7 @@ static void announce_block(weir_mstx *mstx, uint64_t start, uint64_t end)
 
 static void forget_block(weir_mstx *mstx, struct told_block *block)
 {
+    WEIR_ASSERT(mstx->counters.regions >= block->count);
     mstx->counters.regions -= block->count;
     weir__tree_remove(&mstx->blocks, &block->range);
     free(block);
@@ -323,6 +335,7 @@ static void forget_block(weir_mstx *mstx, struct told_block *block)
 
 static void withdraw_block(weir_mstx *mstx, struct told_block *block)
 {
+    WEIR_ASSERT(block->count > 0);
     const mstxMemRegionsUnregisterBatch_t batch = {.refCount = block->count, .refArray = block->regions};
     mstx->tool->regions_unregister(mstx->domain->handle, &batch);
     forget_block(mstx, block);
@@ -373,6 +386,7 @@ bool weir_mstx_has_tool(void)
 
 static weir_status start(weir_mstx *mstx, const char *name)
 {
+    WEIR_ASSERT(mstx->pool != NULL && mstx->domain == NULL);
     if (!find_domain(name, mstx->device, &mstx->domain, &mstx->total)) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -443,6 +457,7 @@ weir_status weir_mstx_detach(weir_mstx *mstx)
         withdraw_heap(mstx, (struct heap *)mstx->heaps.root);
     }
     cancel_restore(cancel_state);
+    WEIR_ASSERT(mstx->counters.regions == 0 && mstx->counters.heaps == 0);
     const bool lost = mstx->counters.lost != 0;
     (void)pthread_mutex_destroy(&mstx->lock);
     free(mstx);

@@ -5,6 +5,7 @@
 
 #include "mstx_tool.h"
 
+#include "shared/assert.h"
 #include "shared/cancel.h"
 
 #include <dlfcn.h>
@@ -26,6 +27,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void point_at(mstxFuncPointer **table, mstxFuncPointer *slots, unsigned ids)
 {
+    WEIR_ASSERT(ids > 0 && table[ids + 1] == NULL);
     for (unsigned id = 1; id <= ids; id++) {
         table[id] = &slots[id];
     }

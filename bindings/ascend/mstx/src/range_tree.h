@@ -4,6 +4,7 @@
 #ifndef WEIR_MSTX_RANGE_TREE_H
 #define WEIR_MSTX_RANGE_TREE_H
 
+#include "shared/assert.h"
 #include "shared/tree.h"
 
 /* `start` and `end`, one past the last byte and above start, are constant while the range is in a tree. */
@@ -11,6 +12,7 @@ typedef weir__tree_node weir__range;
 
 static inline void weir__range_insert(weir__tree *tree, weir__range *range)
 {
+    WEIR_ASSERT(range->start < range->end);
     range->weight = range->end;
     weir__tree_insert(tree, range);
 }
