@@ -15,6 +15,7 @@ enum { DEFAULT_DECAY_MS = 1000 };
 
 static weir_host_pool *own_pool(const weir_heap *heap, size_t i)
 {
+    WEIR_ASSERT(i < WEIR__HEAP_SOURCES);
     const weir__source *source = &heap->sources[i];
     return source->ops == &weir__process_source ? source->host : NULL;
 }
@@ -49,6 +50,7 @@ static uint64_t slot_ns_of(const weir_heap *heap)
 /* Sleeps for a quarter of the decay time, at least a millisecond. Returns false when the heap ends. */
 static bool sleep_a_slot(weir_heap *heap)
 {
+    WEIR_ASSERT(slot_ns_of(heap) > 0);
     const uint64_t slot_ns = slot_ns_of(heap);
     const uint64_t until_ns = wall_ns() + (slot_ns > NS_OF_MS ? slot_ns : NS_OF_MS);
     const struct timespec until = {.tv_sec = (time_t)(until_ns / NS_OF_S), .tv_nsec = (long)(until_ns % NS_OF_S)};
@@ -79,6 +81,7 @@ static void *decay_until_the_end(void *argument)
  * signals. */
 static bool start_thread(weir_heap *heap)
 {
+    WEIR_ASSERT(!heap->has_decay_thread && !heap->decay_ends);
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
@@ -128,6 +131,7 @@ void weir__heap_decay_end(weir_heap *heap)
         return;
     }
     (void)pthread_mutex_lock(&heap->decay_lock);
+    WEIR_ASSERT(!heap->decay_ends);
     heap->decay_ends = true;
     (void)pthread_cond_signal(&heap->decay_end);
     (void)pthread_mutex_unlock(&heap->decay_lock);

@@ -104,6 +104,7 @@ static const weir__source_ops *kind_of(const weir_heap_source *from)
 
 static weir_status open_sources(weir_heap *heap)
 {
+    WEIR_ASSERT(heap->front == NULL && heap->config.align >= WEIR__HEAP_ALIGN);
     const weir_heap_source *const froms[] = {&heap->config.source, &heap->config.long_lived};
     const bool is_shared = froms[0]->pool == froms[1]->pool && froms[0]->host_pool == froms[1]->host_pool;
     weir_status status = WEIR_OK;
@@ -201,6 +202,7 @@ static void note_size(weir_heap *heap, uint64_t size)
 
 static inline void note_taken(weir_heap *heap, size_t which, uint64_t size, uint64_t bytes)
 {
+    WEIR_ASSERT(which < WEIR__HEAP_SOURCES && bytes > 0);
     weir__tally_add(&heap->tally, bytes);
     if (which == WEIR__HEAP_STAYING) {
         (void)atomic_fetch_add(&heap->long_lived_bytes, bytes);
@@ -210,6 +212,7 @@ static inline void note_taken(weir_heap *heap, size_t which, uint64_t size, uint
 
 static inline void note_given(weir_heap *heap, size_t which, uint64_t bytes)
 {
+    WEIR_ASSERT(which < WEIR__HEAP_SOURCES && bytes > 0);
     weir__tally_remove(&heap->tally, bytes);
     if (which == WEIR__HEAP_STAYING) {
         (void)atomic_fetch_sub(&heap->long_lived_bytes, bytes);
@@ -220,6 +223,7 @@ static inline void note_given(weir_heap *heap, size_t which, uint64_t bytes)
 
 static OUT_OF_LINE void note_alloc(weir_heap *heap, size_t which, const void *block, uint64_t size, uint64_t align)
 {
+    WEIR_ASSERT(block != NULL && which < WEIR__HEAP_SOURCES);
     const weir_trace_event event = {.kind = WEIR_TRACE_ALLOC,
                                     .stream = (uint32_t)which + 1,
                                     .tag = WEIR_TRACE_NONE,
@@ -250,6 +254,7 @@ static OUT_OF_LINE void note_free(weir_heap *heap, const void *block)
  * after it is freed, and 0 for a block that was not moved. */
 static void note_realloc(weir_heap *heap, size_t which, char mode, const void *old, const void *block, uint64_t size)
 {
+    WEIR_ASSERT(old != NULL && size > 0);
     if (weir__heap_is_recorded(heap)) {
         const weir_trace_event event = {.kind = WEIR_TRACE_REALLOC,
                                         .mode = mode,
@@ -291,6 +296,7 @@ struct sentence {
 
 __attribute__((format(printf, 2, 3))) static void say(struct sentence *s, const char *format, ...)
 {
+    WEIR_ASSERT(s->length < s->size);
     va_list arguments;
     va_start(arguments, format);
     const int length = vsnprintf(s->text + s->length, s->size - s->length, format, arguments);
@@ -370,6 +376,7 @@ static bool ask_callback(struct request *r)
     in_callback = &frame;
     count(&heap->reclaims);
     const bool again = UNCANCELLED(heap->config.reclaim(heap->config.reclaim_ctx, heap, r->size, r->attempts++));
+    WEIR_ASSERT(in_callback == &frame);
     in_callback = frame.outer;
     return again;
 }
@@ -477,6 +484,7 @@ static OUT_OF_LINE void *rise_front(weir_heap *heap, weir__tally_cell *cell, voi
  * up. */
 static void note_cell(weir_heap *heap)
 {
+    WEIR_ASSERT(heap->front == NULL || weir__host_mine != NULL);
     weir__host_cache *cache = weir__host_mine;
     if (heap->front != NULL && atomic_load_explicit(&cache->pool, memory_order_relaxed) == heap->front) {
         weir__tally_cell *cell = weir__tally_mine(&heap->tally);
@@ -497,6 +505,7 @@ static OUT_OF_LINE void *alloc_slow(weir_heap *heap, uint64_t size)
  * heap's align. */
 static inline uint64_t asked_for(const weir_heap *heap, uint64_t size)
 {
+    WEIR_ASSERT(is_power_of_two(heap->config.align));
     const uint64_t align = heap->config.align;
     return (size + heap->config.slack_bytes + align - 1) & ~(align - 1);
 }
@@ -647,6 +656,7 @@ static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usa
         weir__source *source = &heap->sources[i];
         const uint64_t bytes = source->ops->bytes_of(source, block);
         if (bytes != 0) {
+            WEIR_ASSERT(bytes > heap->config.slack_bytes);
             *usable = bytes - heap->config.slack_bytes;
             return source;
         }
@@ -658,6 +668,7 @@ static weir__source *source_of(weir_heap *heap, const void *block, uint64_t *usa
  * destination is best effort: no trim, no callback, and no failure counted, because the old block still serves. */
 static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t which)
 {
+    WEIR_ASSERT(which < WEIR__HEAP_SOURCES);
     void *block = NULL;
     if ((heap->config.flags & WEIR_HEAP_NO_HOST_ACCESS) != 0) {
         if (size > usable) {
@@ -675,6 +686,7 @@ static void *another(weir_heap *heap, uint64_t usable, uint64_t size, size_t whi
 
 static void *move(weir_heap *heap, void *block, uint64_t usable, uint64_t size, size_t which)
 {
+    WEIR_ASSERT(usable > 0 && size > 0);
     void *moved = another(heap, usable, size, which);
     if (moved == NULL) {
         return usable >= size ? block : NULL;
@@ -699,6 +711,7 @@ static bool grow(weir__source *source, size_t which, void *block, uint64_t usabl
     const uint64_t bytes =
         source->ops->grow != NULL && size < MOST_BYTES ? source->ops->grow(source, block, size + slack) : 0;
     if (bytes != 0) {
+        WEIR_ASSERT(bytes >= size + slack && bytes > usable + slack);
         note_taken(heap, which, size, bytes - usable - slack);
     }
     return bytes != 0;

@@ -11,7 +11,9 @@
 #include <weir/heap.h>
 
 #include "../../pool/src/host_internal.h"
+#include "shared/assert.h"
 #include "shared/number_map.h"
+#include "shared/round_up.h"
 
 enum { WEIR__HEAP_ALIGN = 16, WEIR__HEAP_MOST_SLACK = 4096, WEIR__HEAP_LINE = 64 };
 
@@ -66,6 +68,7 @@ static inline bool weir__tally_owns(const weir__tally_cell *cell)
 /* Adds `bytes`, modulo 2^64, to the counter cell that the calling thread owns. Returns the cell's live bytes. */
 static inline int64_t weir__tally_change_own(weir__tally_cell *cell, uint64_t bytes)
 {
+    WEIR_ASSERT(weir__tally_owns(cell));
     const int64_t live = atomic_load_explicit(&cell->live, memory_order_relaxed) + (int64_t)bytes;
     atomic_store_explicit(&cell->live, live, memory_order_relaxed);
     return live;

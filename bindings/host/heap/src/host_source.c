@@ -3,6 +3,7 @@
 
 static weir_status host_open(weir__source *source, weir_heap *heap)
 {
+    WEIR_ASSERT(source->owned == NULL && source->from.host_pool != NULL);
     source->host = source->from.host_pool;
     source->node = (heap->config.flags & WEIR_HEAP_ON_NODE) != 0 ? source->from.node : WEIR_HOST_THREAD_NODE;
     if (source->node >= 0 && weir__host_node_numbered(source->host, source->node) == NULL) {
@@ -16,6 +17,7 @@ static weir_status host_open(weir__source *source, weir_heap *heap)
 static weir_status release(void *ctx, void *block, uint64_t name)
 {
     const weir__source *source = ctx;
+    WEIR_ASSERT(source->host != NULL && name != 0);
     (void)name;
     return weir_host_free(source->host, block);
 }
@@ -28,6 +30,7 @@ struct ending {
 static bool end_block(void *ctx, uint64_t block, uint64_t name)
 {
     struct ending *ending = ctx;
+    WEIR_ASSERT(name > ending->source->host->pad);
     const weir_status status = release(ending->source, (void *)(uintptr_t)block, name);
     ending->first = ending->first != WEIR_OK ? ending->first : status;
     return true;
@@ -46,6 +49,7 @@ static weir_status host_close(weir__source *source)
 
 static weir_status host_alloc(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes)
 {
+    WEIR_ASSERT(size > 0 && is_power_of_two(align));
     void *got = NULL;
     weir_status status = weir_host_alloc_aligned(source->host, size, align, source->node, &got);
     if (status != WEIR_OK) {
@@ -56,6 +60,7 @@ static weir_status host_alloc(weir__source *source, uint64_t size, uint64_t alig
         status = weir_host_free(source->host, got);
         return WEIR_ERR_NO_MEMORY;
     }
+    WEIR_ASSERT(held >= size);
     *block = got;
     *bytes = held;
     return WEIR_OK;
@@ -68,6 +73,7 @@ struct freed {
 
 static weir_status release_telling(void *ctx, void *block, uint64_t name)
 {
+    WEIR_ASSERT(name != 0);
     struct freed *freed = ctx;
     freed->bytes = name;
     return release(freed->source, block, name);
@@ -86,6 +92,7 @@ static weir_status host_free(weir__source *source, void *block, uint64_t *bytes)
 static uint64_t host_bytes_of(weir__source *source, const void *block)
 {
     const uint64_t bytes = weir__owned_get(source->owned, block);
+    WEIR_ASSERT(bytes == 0 || bytes > source->host->pad);
     return bytes != 0 ? bytes - source->host->pad : 0;
 }
 
@@ -142,6 +149,7 @@ struct visit {
 static bool visit_block(void *ctx, uint64_t block, uint64_t name)
 {
     const struct visit *visit = ctx;
+    WEIR_ASSERT(name > visit->pad);
     visit->visit(visit->ctx, block, name - visit->pad);
     return true;
 }

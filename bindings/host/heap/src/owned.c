@@ -42,6 +42,7 @@ void weir__owned_destroy(weir__owned *owned)
 
 bool weir__owned_put(weir__owned *owned, const void *block, uint64_t name)
 {
+    WEIR_ASSERT(block != NULL && name != 0);
     weir__owned_shard *shard = shard_of(owned, block);
     (void)pthread_mutex_lock(&shard->lock);
     const bool fits = weir__number_map_put(&shard->blocks, (uint64_t)(uintptr_t)block, name);
@@ -58,7 +59,9 @@ weir_status weir__owned_free(weir__owned *owned, void *block, weir__owned_releas
     const uint64_t name = weir__number_map_get(&shard->blocks, address);
     const weir_status status = name != 0 ? release(ctx, block, name) : WEIR_ERR_INVALID;
     if (status == WEIR_OK) {
+        WEIR_ASSERT(shard->frees < shard->allocs);
         const uint64_t taken = weir__number_map_take(&shard->blocks, address);
+        WEIR_ASSERT(taken == name);
         shard->frees += taken != 0;
     }
     (void)pthread_mutex_unlock(&shard->lock);
@@ -87,6 +90,7 @@ void weir__owned_counts(weir__owned *owned, uint64_t *allocs, uint64_t *frees)
 {
     for (size_t i = 0; i < WEIR__OWNED_SHARDS; i++) {
         (void)pthread_mutex_lock(&owned->shards[i].lock);
+        WEIR_ASSERT(owned->shards[i].allocs >= owned->shards[i].frees);
         *allocs += owned->shards[i].allocs;
         *frees += owned->shards[i].frees;
         (void)pthread_mutex_unlock(&owned->shards[i].lock);

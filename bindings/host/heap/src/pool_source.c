@@ -7,6 +7,7 @@
 
 static weir_status pool_open(weir__source *source, weir_heap *heap)
 {
+    WEIR_ASSERT(source->owned == NULL && source->from.pool != NULL && source->from.stream != NULL);
     (void)heap;
     const weir_status status = weir__owned_create(&source->owned);
     return status == WEIR_OK ? weir_pool_hold(source->from.pool) : status;
@@ -14,6 +15,7 @@ static weir_status pool_open(weir__source *source, weir_heap *heap)
 
 static weir_block *named(uint64_t name)
 {
+    WEIR_ASSERT(name != 0);
     return (weir_block *)(uintptr_t)name;
 }
 
@@ -25,6 +27,7 @@ struct freed {
 
 static weir_status release(void *ctx, void *block, uint64_t name)
 {
+    WEIR_ASSERT(weir_block_address(named(name)) == (uint64_t)(uintptr_t)block);
     struct freed *freed = ctx;
     (void)block;
     freed->bytes = weir_block_capacity(named(name));
@@ -52,6 +55,7 @@ static weir_status pool_close(weir__source *source)
 
 static weir_status pool_alloc(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes)
 {
+    WEIR_ASSERT(size > 0 && is_power_of_two(align));
     weir_block *got = NULL;
     weir_status status = weir_pool_alloc(source->from.pool, source->from.stream, size, align, &got);
     if (status != WEIR_OK) {
@@ -63,6 +67,7 @@ static weir_status pool_alloc(weir__source *source, uint64_t size, uint64_t alig
         status = weir_pool_free(source->from.pool, got, source->from.stream);
         return WEIR_ERR_NO_MEMORY;
     }
+    WEIR_ASSERT(capacity >= size);
     *block = address;
     *bytes = capacity;
     return WEIR_OK;

@@ -6,6 +6,7 @@
 
 static weir_status process_open(weir__source *source, weir_heap *heap)
 {
+    WEIR_ASSERT(source->host == NULL);
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     config.flags = WEIR_HOST_PAGEABLE | WEIR_HOST_NO_PAD;
     config.flags |= source->is_second ? (uint32_t)WEIR_HOST_NO_THREAD_CACHE : 0;
@@ -21,6 +22,7 @@ static weir_status process_close(weir__source *source)
 
 static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t align, void **block, uint64_t *bytes)
 {
+    WEIR_ASSERT(size > 0 && is_power_of_two(align));
     /* The limit is checked first, so that the pool does not extend its tables for a request that it must refuse. */
     const uint64_t limit = atomic_load_explicit(&source->heap->ledger.limit_bytes, memory_order_relaxed);
     if (limit != 0 && size > limit) {
@@ -31,6 +33,7 @@ static weir_status process_alloc(weir__source *source, uint64_t size, uint64_t a
     const weir_status status = is_usual ? weir_host_alloc(source->host, asked, source->node, block)
                                         : weir_host_alloc_aligned(source->host, asked, align, source->node, block);
     if (status == WEIR_OK) {
+        WEIR_ASSERT((uintptr_t)*block % align == 0);
         *bytes = weir__host_bytes_for(source->host, asked, is_usual ? 1 : align);
     }
     return status;
@@ -82,6 +85,7 @@ static uint64_t process_missing(weir__source *source, uint64_t size)
     const bool was_asked = size <= atomic_load(&source->heap->ledger.limit_bytes) &&
                            weir_pool_get_oom(source->host->nodes[0].mapped, &record) == WEIR_OK &&
                            record.region_asked_bytes != 0;
+    WEIR_ASSERT(is_power_of_two(granule));
     return was_asked ? record.region_asked_bytes : all;
 }
 

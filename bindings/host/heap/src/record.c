@@ -31,6 +31,7 @@ struct beginning {
 static void note_prior(void *ctx, uint64_t block, uint64_t bytes)
 {
     const struct beginning *beginning = ctx;
+    WEIR_ASSERT(bytes >= beginning->heap->config.slack_bytes);
     const weir_trace_event event = {.kind = WEIR_TRACE_PRIOR,
                                     .stream = beginning->stream,
                                     .tag = WEIR_TRACE_NONE,
@@ -42,6 +43,8 @@ static void note_prior(void *ctx, uint64_t block, uint64_t bytes)
 
 static void begin(weir_heap *heap, weir_recorder *recorder)
 {
+    WEIR_ASSERT_HELD(&heap->record_lock);
+    WEIR_ASSERT(atomic_load(&heap->recorder) == NULL);
     for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
         weir__source *source = &heap->sources[i];
         struct beginning beginning = {.heap = heap, .recorder = recorder, .stream = (uint32_t)i + 1};
@@ -53,6 +56,7 @@ static void begin(weir_heap *heap, weir_recorder *recorder)
 
 static void end(weir_heap *heap)
 {
+    WEIR_ASSERT_HELD(&heap->record_lock);
     weir_recorder *recorder = atomic_exchange(&heap->recorder, NULL);
     if (recorder == NULL) {
         return;
@@ -92,6 +96,7 @@ void weir__heap_record_if_asked(weir_heap *heap)
     (void)snprintf(source, sizeof(source), "weir heap %s", heap->name);
     weir_recorder *recorder = weir__recorder_from_environment(source);
     if (recorder != NULL && weir_heap_record(heap, recorder) == WEIR_OK) {
+        WEIR_ASSERT(heap->asked_recorder == NULL);
         heap->asked_recorder = recorder;
     } else {
         (void)weir_recorder_stop(recorder, NULL);

@@ -50,6 +50,7 @@ int64_t weir__tally_peak(const weir__tally *tally)
 
 static void use(weir__tally *tally, const weir__tally_cell *cell)
 {
+    WEIR_ASSERT(cell >= tally->cells && cell < tally->cells + WEIR__TALLY_CELLS);
     const uint64_t bit = UINT64_C(1) << (cell - tally->cells);
     if ((atomic_load_explicit(&tally->used, memory_order_relaxed) & bit) == 0) {
         (void)atomic_fetch_or(&tally->used, bit);
@@ -79,6 +80,7 @@ void weir__tally_change_other(weir__tally *tally, int64_t bytes)
 
 void weir__tally_rise(weir__tally *tally, weir__tally_cell *cell)
 {
+    WEIR_ASSERT(cell >= tally->cells && cell < tally->cells + WEIR__TALLY_CELLS);
     int64_t seen[WEIR__TALLY_CELLS];
     int64_t live = 0;
     int64_t sharing = 0;
