@@ -12,6 +12,7 @@
 
 weir_status weir__torch_runtime_device(int device, int pages, weir_device **made)
 {
+    WEIR_ASSERT(device >= 0 && made != NULL);
     weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
     config.device_id = device;
     config.pages = (weir_acl_pages)pages;
