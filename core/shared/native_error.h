@@ -25,6 +25,13 @@ static inline weir_status weir__native_failed(weir__native_failure *last, weir_s
     return weir_refuse(status, "%s", last->text);
 }
 
+/* Refuses a device that is NULL or that the binding's function `creator` did not make. */
+static inline weir_status weir__native_refuse_device(const char *function, const void *device, const char *creator)
+{
+    return device == NULL ? weir_refuse(WEIR_ERR_INVALID, "%s: device is NULL", function)
+                          : weir_refuse(WEIR_ERR_INVALID, "%s: device is not of %s", function, creator);
+}
+
 /* Repeats the thread's last refusal under the name of the function that the caller called. */
 static inline weir_status weir__native_refuse_as(const char *function, weir_status status)
 {

@@ -28,8 +28,7 @@ weir_status weir_acl_device_get_info(const weir_device *device, weir_acl_device_
     static const char function[] = "weir_acl_device_get_info";
     const weir__acl_device *self = device != NULL ? weir__acl_device_of(device) : NULL;
     if (self == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "%s: device is %s", function,
-                           device == NULL ? "NULL" : "not of weir_acl_device_create");
+        return weir__native_refuse_device(function, device, "weir_acl_device_create");
     }
     weir_acl_device_info facts = WEIR_ACL_DEVICE_INFO_INIT;
     facts.device_id = self->id;

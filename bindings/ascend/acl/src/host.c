@@ -135,16 +135,14 @@ static const weir_host_runtime_ops ops = {
 
 weir_status weir_acl_host_runtime(weir_device *device, weir_host_runtime *runtime)
 {
-    weir__acl_device *acl_device = device != NULL ? weir__acl_device_of(device) : NULL;
-    if (acl_device == NULL || runtime == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_acl_host_runtime: %s",
-                           runtime == NULL  ? "runtime is NULL"
-                           : device == NULL ? "device is NULL"
-                                            : "device is not of weir_acl_device_create");
+    static const char function[] = "weir_acl_host_runtime";
+    weir__acl_device *self = device != NULL ? weir__acl_device_of(device) : NULL;
+    if (runtime == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "%s: runtime is NULL", function);
     }
-    *runtime = (weir_host_runtime)WEIR_HOST_RUNTIME_INIT;
-    runtime->ops = &ops;
-    runtime->ctx = acl_device;
-    runtime->device = device;
+    if (self == NULL) {
+        return weir__native_refuse_device(function, device, "weir_acl_device_create");
+    }
+    *runtime = (weir_host_runtime){.struct_size = sizeof(*runtime), .ops = &ops, .ctx = self, .device = device};
     return WEIR_OK;
 }

@@ -471,8 +471,7 @@ weir_status weir_cuda_device_get_info(const weir_device *device, weir_cuda_devic
 {
     const cuda_device *self = weir__cuda_device_of(device);
     if (device == NULL || self == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_cuda_device_get_info: device %s",
-                           device == NULL ? "is NULL" : "is not of weir_cuda_device_create");
+        return weir__native_refuse_device("weir_cuda_device_get_info", device, creating);
     }
     return weir_struct_report(info, &self->facts, sizeof(self->facts), "weir_cuda_device_get_info: info");
 }
