@@ -1,6 +1,6 @@
 # libweir_torch.so (Ascend) and libweir_torch_cuda.so (NVIDIA): weir, the strategies and a binding in one library that a
 # framework loads by name. Each is a whole allocator rather than a binding, so it may see strategies. It exports only the
-# functions that the headers declare. The two have the sources of this folder, and the runtime (src/runtime.h) from the folder
+# functions that the headers declare. The two have the sources of this folder, and the runtime (shared/runtime.h) from the folder
 # that calls.
 #
 #   weir_torch_library(NAME EXPORT_NAME SOURCES ... LINKS ... [HEADERS ...])
@@ -17,7 +17,7 @@ function(weir_torch_library name export_name)
         target_sources(${name} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
     endif()
     target_link_libraries(${name} PRIVATE ${arg_LINKS} Threads::Threads)
-    target_include_directories(${name} PRIVATE ${torch}/src ${WEIR_CORE}
+    target_include_directories(${name} PRIVATE ${torch}/shared ${WEIR_CORE}
         INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include>)
     set_target_properties(${name} PROPERTIES
         EXPORT_NAME ${export_name}

@@ -61,9 +61,9 @@ bindings/ascend/ge | core bindings/ascend/acl |
 bindings/host/engines/ggml | core bindings/host/pool bindings/host/heap |
 bindings/host/engines/onnxruntime | core bindings/host/pool bindings/host/heap |
 bindings/host/engines/xnnpack | core bindings/host/pool bindings/host/heap |
-bindings/torch | core allocators |
-bindings/ascend/torch | core allocators bindings/ascend/acl bindings/torch | bindings/torch/src
-bindings/cuda/torch | core allocators bindings/cuda/device bindings/torch | bindings/torch/src
+bindings/torch | core allocators | bindings/torch/shared
+bindings/ascend/torch | core allocators bindings/ascend/acl bindings/torch | bindings/torch/shared
+bindings/cuda/torch | core allocators bindings/cuda/device bindings/torch | bindings/torch/shared
 bindings/ascend/mstx | core |
 benchmarks/weir/record/preload | core | benchmarks/weir/record
 ROOMS

@@ -1,4 +1,4 @@
-/* bindings/torch/src/runtime.h: functions of an accelerator's runtime that this library needs.
+/* bindings/torch/shared/runtime.h: functions of an accelerator's runtime that this library needs.
  *
  * libweir_torch.so has runtime_acl.c, libweir_torch_cuda.so has runtime_cuda.c; all other C files are in both
  * libraries. A native stream is the runtime's handle: an aclrtStream or a CUstream. All functions may be called from
