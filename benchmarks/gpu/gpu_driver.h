@@ -3,7 +3,7 @@
 #ifndef WEIR_BENCHMARKS_GPU_DRIVER_H
 #define WEIR_BENCHMARKS_GPU_DRIVER_H
 
-#include "../../bindings/cuda/device/src/driver.h"
+#include "shared/driver.h"
 
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;

@@ -17,7 +17,7 @@ function(weir_torch_library name export_name)
         target_sources(${name} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
     endif()
     target_link_libraries(${name} PRIVATE ${arg_LINKS} Threads::Threads)
-    target_include_directories(${name} PRIVATE ${torch}/shared ${WEIR_CORE}
+    target_include_directories(${name} PRIVATE ${torch} ${WEIR_CORE}
         INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include>)
     set_target_properties(${name} PROPERTIES
         EXPORT_NAME ${export_name}

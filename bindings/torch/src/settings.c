@@ -1,7 +1,7 @@
 /* bindings/torch/src/settings.c: reads "key:value,key:value". */
 #include "settings.h"
 
-#include "runtime.h"
+#include "shared/runtime.h"
 #include "shared/read_bytes.h"
 
 #include <stdio.h>

@@ -26,7 +26,7 @@
 #include <stdatomic.h>
 #include <weir/pool.h>
 
-#include "runtime.h"
+#include "shared/runtime.h"
 #include "settings.h"
 #include "shared/assert.h"
 

@@ -2,7 +2,7 @@
  *
  * The library is named libcuda.so.1, so that weir opens it by that name. Its devices are simulators in backed mode:
  * memory has real bytes, time is virtual, and the auditor judges the memory that fills and copies touch. Beside the
- * functions that weir calls (bindings/cuda/device/src/driver.h) and those of the GPU programs
+ * functions that weir calls (bindings/cuda/device/shared/driver.h) and those of the GPU programs
  * (benchmarks/gpu/gpu_driver.h) it has functions for contexts and captures. It follows the reference, and is strict
  * where the reference is: a call needs a current context, an event belongs to a context, mapped memory is out of reach
  * until cuMemSetAccess names the device, and a call that is unsafe during a capture breaks the capture. It computes the

@@ -1,81 +1,106 @@
 #!/usr/bin/env bash
-# Includes point down: core includes no header of the rooms above it, a strategy sees the strategy contract only, and a
-# binding never sees a strategy. core's private functions and sources belong to core alone: other rooms use the headers of
-# core/shared. Tests may include private headers. call_circles.sh checks the floors inside a product.
+# A product includes its own headers, and of the products that it stands on or uses (tests/products.txt) what they give to
+# others: the public headers in include/weir and the headers in a folder `shared`, which this project's own folders alone see.
+# Within a product, private headers are free, except in the pool: core includes nothing of the folders above it, a strategy
+# sees the strategy contract only, the simulator no strategy. Tests may include private headers.
 #   include_directions.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
 failures=0
-
 complain() { echo "$1" >&2; failures=$((failures + 1)); }
-
-# check_room FOLDER INCLUDE_DIRS QUOTED_DIRS ALLOWED FORBIDDEN
-#   <weir/x.h> must lie in one of INCLUDE_DIRS and match ALLOWED; "x.h" must lie beside the file or in one of
-#   QUOTED_DIRS; other headers must not match FORBIDDEN.
-check_room() {
-    local folder=$1 include_dirs=$2 quoted_dirs=$3 allowed=$4 forbidden=$5 file line header dir path found
-    while IFS=: read -r file line header; do
-        [ -n "$file" ] || continue
-        found=no
-        case $header in
-        '<weir/'*)
-            header=${header:1:-1}
-            for dir in $include_dirs; do [ -e "$dir/$header" ] && found=yes; done
-            [[ $header =~ ^($allowed)$ ]] || found=no
-            ;;
-        '"'*)
-            header=${header:1:-1}
-            for dir in "${file%/*}" $quoted_dirs; do
-                path=$dir/$header
-                [ -e "$path" ] || continue
-                [[ $path == *..* ]] && path=$(realpath --relative-to=. "$path")
-                [[ $path == "$folder"/* || " $quoted_dirs " == *" ${path%/*} "* ]] && found=yes
-            done
-            ;;
-        *) [[ -n $forbidden && $header =~ ^\<($forbidden)\>$ ]] || found=yes ;;
-        esac
-        [ $found = yes ] || complain "$file:$line: $folder must not include $header"
-    done < <(find "$folder" -name '*.[ch]' -exec grep -nHoE '^[[:space:]]*#[[:space:]]*include[[:space:]]+[<"][^>"]+[>"]' {} + |
-        sed -E 's/:[[:space:]]*#[[:space:]]*include[[:space:]]+/:/')
+includes() { # FOLDER...: prints FILE, LINE and "header" or <header>, separated by tabs
+    find "$@" -regex '.*\.\(c\|h\|cc\|cpp\|hpp\)' -exec grep -nHoE '^[[:space:]]*#[[:space:]]*include[[:space:]]+[<"][^>"]+[>"]' {} + |
+        sed -E 's/^([^:]*):([0-9]*):[^<"]*([<"].*)/\1\t\2\t\3/'
 }
 
-own_headers() { find "$1" -path '*/include/weir/*.h' -printf 'weir/%f|' | sed 's/|$//'; }
+# The adapters of engines are files to be copied, so they are public as they are.
+# A header is looked up beside the file that includes it, then by the end of its path. The command's libraries have no folder of
+# their own for what they give: benchmarks and the command see all their headers.
+folders='core allocators bindings benchmarks'
+# shellcheck disable=SC2086
+find $folders -regex '.*\.h\(pp\)?' | awk -F'\t' '
+    function product_of(path,    prefix, best) {
+        for (prefix in owner) if (index(path, prefix "/") == 1 && length(prefix) > length(best)) { best = prefix }
+        return owner[best]
+    }
+    function given(path) {
+        return path ~ /\/include\/weir\/|\/shared\/|\/adapters\// || path ~ /^benchmarks\/weir\/(trace|models|replay)\//
+    }
+    function normal(path) { while (sub(/[^\/]+\/\.\.\//, "", path)) { continue } return path }
+    # Returns whether a file of the product may include the header at that path.
+    function allowed(product, path,    other) {
+        other = product_of(path)
+        return other == product || ((product, other) in sees && given(path))
+    }
+    FILENAME ~ /products.txt$/ {
+        if (/^[a-z]/) {
+            split($0, cell, / *\| */)
+            n = split(cell[2], names, " ")
+            for (i = 1; i <= n; i++) { owner[names[i]] = cell[1] }
+            n = split(cell[3] " " cell[4], names, " ")
+            for (i = 1; i <= n; i++) { sees[cell[1], names[i]] = 1 }
+        }
+        next
+    }
+    NF == 1 {
+        n = split($0, part, "/")
+        tail = part[n]
+        at[tail] = at[tail] " " $0
+        for (i = n - 1; i > 0; i--) { tail = part[i] "/" tail; at[tail] = at[tail] " " $0 }
+        next
+    }
+    {
+        quoted = $3 ~ /^"/
+        header = substr($3, 2, length($3) - 2)
+        if (!quoted && header !~ /^weir\//) { next }
+        product = product_of($1)
+        folder = $1
+        sub(/[^\/]*$/, "", folder)
+        count++
+        if (quoted && normal(folder header) in at && index(at[normal(folder header)], " " normal(folder header))) {
+            good = allowed(product, normal(folder header))
+        } else {
+            n = split(at[header], places, " ")
+            good = n == 0 && quoted # made by the build
+            for (i = 1; i <= n; i++) { good = good || allowed(product, places[i]) }
+        }
+        if (!good) { print $1 ":" $2 ": " product " must not include " header > "/dev/stderr"; bad++ }
+    }
+    END { print count " includes between " length(owner) " folders"; exit bad != 0 }
+' tests/products.txt - <(includes $folders) || failures=$((failures + 1))
+for folder in core allocators bindings/*/ benchmarks/*/; do
+    grep -qE "[| ]${folder%/}( |$)" tests/products.txt || [[ $folder == benchmarks/* ]] || complain "$folder is no product's (tests/products.txt)"
+done
 
-# One line a room:  folder | rooms whose public headers it sees | folders whose private headers it sees
-# A room sees its own headers and core/shared. A room that sees no strategy has no line with `allocators`.
-while IFS='|' read -r folder sees private; do
-    folder=${folder// /} include_dirs=$folder/include
-    for room in $sees; do include_dirs+=" $room/include"; done
-    check_room "$folder" "$include_dirs" "core core/shared $folder/src $private" '.*' ''
+# Inside the pool.
+while IFS=$'\t' read -r file line header; do
+    case $header in
+    '<weir/'*) [ -e "core/include/${header:1:-1}" ] || complain "$file:$line: core must not include $header" ;;
+    '"'*) [[ $header != *..* ]] && find core -path "*/${header:1:-1}" | grep -q . || complain "$file:$line: core must not include $header" ;;
+    esac
+done < <(includes core)
+while IFS=$'\t' read -r file line header; do # a strategy sees integers: no thread, no clock, no device
+    case $header in
+    '<weir/base.h>' | '<weir/strategy.h>' | '"shared/assert.h"') ;;
+    '<weir/'*) [ -e "allocators/include/${header:1:-1}" ] || complain "$file:$line: a strategy must not include $header" ;;
+    '"'*) [ -e "${file%/*}/${header:1:-1}" ] || complain "$file:$line: a strategy must not include $header" ;;
+    '<pthread.h>' | '<threads.h>' | '<time.h>' | '<sys/time.h>' | '<stdatomic.h>') complain "$file:$line: a strategy must not include $header" ;;
+    esac
+done < <(includes allocators)
+while IFS=$'\t' read -r file line header; do
+    [ ! -e "allocators/include/${header:1:-1}" ] || complain "$file:$line: only host and torch choose a strategy, not $header"
+done < <(includes bindings | grep -vE '^bindings/(host/pool|torch|ascend/torch|cuda/torch)/')
+
+# The libraries of the weir command, and the one for users, stand on each other in this order.
+while IFS=: read -r folder above; do
+    while IFS= read -r line; do complain "$line: ${folder##*/} stands below that folder"; done < <(
+        grep -rnE "^#include \"($above)/" "$folder" --include='*.[ch]' || true)
 done <<'ROOMS'
-core | | core/src
-bindings/ascend/acl | core bindings/host/pool |
-bindings/ascendcl | core bindings/sim |
-bindings/cuda/device | core bindings/host/pool |
-bindings/sim | core |
-bindings/host/pool | core allocators bindings/host/jemalloc |
-bindings/host/jemalloc | core bindings/host/pool | bindings/host/pool/src
-bindings/host/heap | core bindings/host/pool | bindings/host/pool/src
-bindings/host/engines/adapters | core bindings/host/heap |
-bindings/ascend/ge | core bindings/ascend/acl |
-bindings/host/engines/ggml | core bindings/host/pool bindings/host/heap |
-bindings/host/engines/onnxruntime | core bindings/host/pool bindings/host/heap |
-bindings/host/engines/xnnpack | core bindings/host/pool bindings/host/heap |
-bindings/torch | core allocators | bindings/torch/shared
-bindings/ascend/torch | core allocators bindings/ascend/acl bindings/torch | bindings/torch/shared
-bindings/cuda/torch | core allocators bindings/cuda/device bindings/torch | bindings/torch/shared
-bindings/ascend/mstx | core |
-benchmarks/weir/record/preload | core | benchmarks/weir/record
+benchmarks/weir/trace:models|replay|library|command
+benchmarks/weir/models:replay|library|command
+benchmarks/weir/replay:library|command
+benchmarks/weir/library:command
 ROOMS
-# A strategy sees integers: no thread, no clock, no device.
-check_room allocators 'core/include allocators/include' 'core core/shared' \
-    "weir/base\.h|weir/strategy\.h|$(own_headers allocators)" \
-    'pthread\.h|threads\.h|time\.h|sys/time\.h|stdatomic\.h'
-while IFS= read -r line; do complain "$line: of core/shared an allocator sees assert.h only"; done < <(
-    grep -rnE '^#include "shared/' allocators --include='*.[ch]' | grep -v '"shared/assert\.h"' || true)
-while IFS= read -r folder; do
-    grep -q "^$folder |" "$0" || complain "$folder has no line in ${0##*/}"
-done < <(find bindings -name CMakeLists.txt ! -path '*/src/*' -printf '%h\n' | grep /)
 
 # No other folder declares or calls a private function of core, or compiles a source of it once more.
 private=$(comm -23 \

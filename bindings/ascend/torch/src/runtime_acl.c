@@ -2,7 +2,7 @@
  *
  * A follower is an attachment of weir_acl_follow: ACL tells weir when the stream is destroyed.
  */
-#include "runtime.h"
+#include "shared/runtime.h"
 
 #include "shared/assert.h"
 

@@ -15,8 +15,8 @@
 
 #include <weir/cuda.h>
 
-#include "driver.h"
 #include "shared/assert.h"
+#include "shared/driver.h"
 #include "shared/cancel.h"
 #include "shared/native_error.h"
 

@@ -4,7 +4,7 @@
  * weir_torch_shutdown. torch does not destroy the streams of its own pool. A program that destroys a stream of its own
  * must first free or release the blocks that the stream used, and wait for the stream.
  */
-#include "runtime.h"
+#include "shared/runtime.h"
 
 #include "shared/assert.h"
 

@@ -1,4 +1,4 @@
-/* tests/pool/unit/rights/program.c: makes weir read its environment, and prints 1 if the process runs with another
+/* tests/ascend/rights/program.c: makes weir read its environment, and prints 1 if the process runs with another
  * user's rights. rights.sh makes a set-uid program of it. */
 #include <stdio.h>
 #include <sys/auxv.h>

@@ -1,4 +1,4 @@
-/* tests/pool/stress/ends_threads.c: threads that are cancelled and processes that fork, while other threads continue.
+/* tests/host/stress/ends_threads.c: threads that are cancelled and processes that fork, while other threads continue.
  *
  * Workers use a pool, an arena of their own, heaps, a host pool and a recorder. Every device call and every sink is a
  * cancellation point. The main thread sometimes cancels a worker. The worker must end between two calls, and a new
@@ -15,7 +15,7 @@
  * WEIR_THREADS (4) in the environment is the number of workers; WEIR_SECONDS replaces the number of rounds.
  */
 #include "rig/test.h"
-#include "random_program.h"
+#include "pool/stress/random_program.h"
 
 #include <weir/adaptor.h>
 #include <weir/arena.h>

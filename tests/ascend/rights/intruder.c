@@ -1,4 +1,4 @@
-/* tests/pool/unit/rights/intruder.c: a library that prints a line when it is loaded and run. */
+/* tests/ascend/rights/intruder.c: a library that prints a line when it is loaded and run. */
 #include <unistd.h>
 
 __attribute__((constructor)) static void begin(void)

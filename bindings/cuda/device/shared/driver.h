@@ -1,4 +1,4 @@
-/* bindings/cuda/device/src/driver.h: the functions of the CUDA driver that weir calls, by weir's own declarations.
+/* bindings/cuda/device/shared/driver.h: the functions of the CUDA driver that weir calls, by weir's own declarations.
  *
  * Names, parameters and numbers are those of the CUDA Driver API reference, release 12.4. If a release changed a
  * function, the library exports the changed function with the suffix _v2. One list makes the table of pointers
