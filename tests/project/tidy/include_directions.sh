@@ -3,6 +3,7 @@
 # others: the public headers in include/weir and the headers in a folder `shared`, which this project's own folders alone see.
 # Within a product, private headers are free, except in the pool: core includes nothing of the folders above it, a strategy
 # sees the strategy contract only, the simulator no strategy. Tests may include private headers.
+# call_circles.sh checks the floors inside a product.
 #   include_directions.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
@@ -90,17 +91,6 @@ done < <(includes allocators)
 while IFS=$'\t' read -r file line header; do
     [ ! -e "allocators/include/${header:1:-1}" ] || complain "$file:$line: only host and torch choose a strategy, not $header"
 done < <(includes bindings | grep -vE '^bindings/(host/pool|torch|ascend/torch|cuda/torch)/')
-
-# The libraries of the weir command, and the one for users, stand on each other in this order.
-while IFS=: read -r folder above; do
-    while IFS= read -r line; do complain "$line: ${folder##*/} stands below that folder"; done < <(
-        grep -rnE "^#include \"($above)/" "$folder" --include='*.[ch]' || true)
-done <<'ROOMS'
-benchmarks/weir/trace:models|replay|library|command
-benchmarks/weir/models:replay|library|command
-benchmarks/weir/replay:library|command
-benchmarks/weir/library:command
-ROOMS
 
 # No other folder declares or calls a private function of core, or compiles a source of it once more.
 private=$(comm -23 \

@@ -31,7 +31,7 @@ while IFS= read -r line; do complain "blanks at the end: $line"; done < <(files 
 while IFS= read -r line; do complain "tab: $line"; done < <(files -name '*.[ch]' | xargs grep -nI $'\t' | cut -c1-120 || true)
 
 # Every option of the configuration is in CONTRIBUTING.md, and the version that base.h names is in CHANGELOG.md.
-for option in $(grep -ohE '\b(option|set)\(WEIR_[A-Z_]+' CMakeLists.txt | sed 's/.*(//' | sort -u); do
+for option in $(grep -ohE '\b(option\(WEIR_[A-Z_]+|set\(WEIR_[A-Z_]+ .*CACHE)' CMakeLists.txt | sed 's/.*(//; s/ .*//' | sort -u); do
     grep -q "\`$option\`" CONTRIBUTING.md || complain "CONTRIBUTING.md does not explain $option"
 done
 version=$(sed -nE 's/^#define WEIR_VERSION_(MAJOR|MINOR|PATCH) //p' core/include/weir/base.h | paste -sd.)
