@@ -1,8 +1,8 @@
 /* bindings/torch/src/settings.c: reads "key:value,key:value". */
 #include "settings.h"
 
-#include "shared/runtime.h"
 #include "shared/read_bytes.h"
+#include "shared/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -26,9 +26,9 @@
 #include <stdatomic.h>
 #include <weir/pool.h>
 
-#include "shared/runtime.h"
 #include "settings.h"
 #include "shared/assert.h"
+#include "shared/runtime.h"
 
 #define WEIR__TORCH_DEVICES 64
 #define WEIR__TORCH_UNNOTED 32

@@ -82,7 +82,7 @@ enum {
 /* --- the lock of a stream: state/stream_lock.c --- */
 
 /* Evidence, of the lock and not of each number: without an owner a pair of alloc and free took 26 ns, 20 of them in the
- * lock (benchmarks/micro). Bound: any values are correct; tests/model/lock_model.cc runs the lock with several. */
+ * lock (benchmarks/micro). Bound: any values are correct; tests/pool/model/lock_model.cc runs the lock with several. */
 enum {
     spins_before_yield = 64,  /* tries of a thread that waits for the lock */
     little_progress = 256,    /* the least operations between two entries of other threads that pay for an owner */

@@ -16,8 +16,8 @@
 #include <weir/cuda.h>
 
 #include "shared/assert.h"
-#include "shared/driver.h"
 #include "shared/cancel.h"
+#include "shared/driver.h"
 #include "shared/native_error.h"
 
 /* --- driver.c --- */
