@@ -152,7 +152,7 @@ TEST(test_another_stream_waits)
     void *block = host.alloc(16 * MIB, 0, streams[0]);
     fill(block, 16 * MIB, 1, streams[0]);
     host.free(block, 16 * MIB, 0, streams[1]); /* another stream: stream 0 still uses the block */
-    for (int i = 0; i < 2; i++) {
+    for (int i = 1; i >= 0; i--) {
         void *next = host.alloc(16 * MIB, 0, streams[i]);
         assert_non_null(next);
         fill(next, 16 * MIB, 2, streams[i]);
@@ -841,6 +841,10 @@ TEST(test_recording)
     ok(host.record(NULL)); /* no recording runs */
     fails(host.record(""), WEIR_ERR_INVALID);
     void *early = host.alloc(MIB, 0, streams[0]);
+    const weir_torch_pool_id earlier = {8, 8};
+    ok(host.pool_begin(0, earlier, NULL, NULL, NULL));
+    void *in_graph = host.alloc(MIB, 0, streams[0]);
+    host.pool_end(0, earlier);
     fails(host.record("/nowhere/at/all.wtr"), WEIR_ERR_DEVICE);
     ok(host.record("weir_torch_test.wtr"));
     fails(host.record("weir_torch_test.wtr"), WEIR_ERR_BUSY);
@@ -854,6 +858,8 @@ TEST(test_recording)
         host.free(block, MIB, 0, streams[i % 2]);
     }
     host.pool_end(0, id);
+    host.free(in_graph, MIB, 0, streams[0]);
+    host.pool_release(0, earlier);
     void *held = host.alloc(MIB, 0, streams[0]);
     host.pool_release(0, id);
     acl_ok(aclrtResetDeviceForce(0)); /* frees the memory of `held`, and all other memory of the device */
@@ -865,10 +871,10 @@ TEST(test_recording)
     host.free(early, MIB, 0, streams[0]);
     host.free(next, MIB, 0, streams[0]);
     ok(host.record(NULL));
-    assert_int_equal(lines_of(name, 'p'), 1);
+    assert_int_equal(lines_of(name, 'p'), 2);
     assert_int_equal(lines_of(name, 'a'), 12);
     assert_int_equal(lines_of(name, 'u'), 10);
-    assert_int_equal(lines_of(name, 'f'), 13);
+    assert_int_equal(lines_of(name, 'f'), 14);
     void *after = host.alloc(MIB, 0, streams[0]);
     host.free(after, MIB, 0, streams[0]);
     assert_int_equal(lines_of(name, 'a'), 12);

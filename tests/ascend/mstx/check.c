@@ -250,6 +250,19 @@ TEST(finds_bad_regions)
 }
 
 /* The regions of a heap are withdrawn with it, even if they were announced on another device. */
+TEST(withdraws_a_whole_batch)
+{
+    const mstxMemHeapHandle_t a = heap(0x1000, 0x1000);
+    mstxMemRegionRef_t refs[3];
+    for (size_t i = 0; i < 3; i++) {
+        refs[i].refType = MSTX_MEM_REGION_REF_TYPE_HANDLE;
+        refs[i].handle = region(a, 0x1000 + 0x100 * i, 0x100);
+    }
+    const mstxMemRegionsUnregisterBatch_t batch = {.refCount = 3, .refArray = refs};
+    finds_nothing(tool->regions_unregister(NULL, &batch));
+    finds_nothing(tool->heap_unregister(NULL, a));
+}
+
 TEST(forgets_regions_elsewhere)
 {
     const mstxMemHeapHandle_t a = heap(0x1000, 0x1000);

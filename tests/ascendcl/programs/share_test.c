@@ -19,6 +19,11 @@ TEST(peers_reach_each_other)
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceEnablePeerAccess(2, 0));
     acl_ok(aclrtDeviceEnablePeerAccess(1, 0));
     acl_ok(aclrtDeviceEnablePeerAccess(1, 0));
+    int32_t opened[2] = {-1, -1};
+    acl_ok(aclrtDevicePeerAccessStatus(0, 1, &opened[0]));
+    acl_ok(aclrtDevicePeerAccessStatus(1, 0, &opened[1]));
+    assert_int_equal(opened[0], 1);
+    assert_int_equal(opened[1], 0);
     acl_ok(aclrtDeviceDisablePeerAccess(1));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDeviceDisablePeerAccess(0));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceDisablePeerAccess(-1));

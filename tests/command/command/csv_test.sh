@@ -59,6 +59,8 @@ good 'it asked for 4.00 MiB; how much was free is not recorded' replay rmm
 "$weir" import -q record -o record.wtr || complain "weir import record"
 bad 'record: has totals over time and no blocks, so there is nothing to replay' replay record
 bad 'record.wtr: has totals over time and no blocks, so there is nothing to replay' replay record.wtr
+cp plan 'a "name"'
+good '"a ""name""",0,caching,' replay 'a "name"' -q -s caching --csv
 printf 'time,value\n1,2\n' >other
 bad 'other: is CSV with 2 columns that weir does not know (time,value); known are operator_memory.csv' replay other
 printf 'id,lower,upper,size\nb1,0,3,big\n' >wrong

@@ -2,6 +2,7 @@
  * contexts and capture modes of threads, peers, captures, hints, host memory, refusals. */
 #include "cuda_test.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <weir/host.h>
 
@@ -275,6 +276,42 @@ TEST(test_a_captured_stream_is_not_touched)
     ok(weir_device_event_destroy(w.device, event));
     ok(weir_device_event_destroy(w.device, foreign));
     cu_ok(cuStreamDestroy(blocking));
+    end_world(&w);
+}
+
+/* --- failures --- */
+
+static void note_end(void *ctx)
+{
+    atomic_store((atomic_bool *)ctx, true);
+}
+
+TEST(test_waits_are_made_and_failures_told)
+{
+    struct world w = make_world(0);
+    weir_event *event = NULL;
+    CUevent own = NULL;
+    bool complete = true;
+    atomic_bool ended = false;
+    ok(weir_device_event_create(w.device, &event));
+    ok(weir_device_event_record(w.device, event, w.native[0]));
+    fake_cuda_fail("cuEventQuery", 1, CU_ERROR_INVALID_HANDLE, false);
+    assert_int_equal(weir_device_event_query(w.device, event, &complete), WEIR_ERR_DEVICE);
+    ok(weir_device_event_destroy(w.device, event));
+
+    /* A stream whose capture state is unknown is waited for. */
+    cu_ok(fake_cuda_work(w.native[0], 1000000, 0, 0, note_end, &ended));
+    fake_cuda_fail("cuStreamIsCapturing", 1, CU_ERROR_INVALID_HANDLE, false);
+    ok(weir_device_stream_sync(w.device, w.native[0]));
+    assert_true(atomic_load(&ended));
+
+    atomic_store(&ended, false);
+    cu_ok(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING));
+    cu_ok(fake_cuda_work(w.native[0], 1000000, 0, 0, note_end, &ended));
+    cu_ok(cuEventRecord(own, w.native[0]));
+    ok(weir_cuda_sync_event(w.pool, own));
+    assert_true(atomic_load(&ended));
+    cu_ok(cuEventDestroy(own));
     end_world(&w);
 }
 

@@ -13,7 +13,7 @@ failures=0
 complain() { echo "$1" >&2; failures=$((failures + 1)); }
 
 seeds=()
-for group in S T O V P X W; do
+for group in S T O V P X W A N C F M D; do
     while IFS= read -r seed; do seeds+=("$seed"); done < <(find $folder/seeds -name "$group[0-9]*.diff" | sort -V)
 done
 [ ${#seeds[@]} = "$(find $folder/seeds -type f | wc -l)" ] || complain "$folder/seeds holds a file of no group"
@@ -34,7 +34,7 @@ table() { # RESULTS_DIR...
             if (value["killer"] == "") complain("has no killer")
             if (value["finding"] == "") complain("has no finding")
             if (sources == 0) complain("names no source")
-            if (mutants != "MUTANT(" name ")") complain("does not ask for MUTANT(" name "), or for another one too")
+            if (in_program ? mutants != "MUTANT(" name ")" : mutants != "") complain("does not ask for MUTANT(" name "), or for another one too")
             for (i = 1; i <= sources; i++) {
                 sub("/src/", "/", source[i])
                 files = files (i > 1 ? ", " : "") "`" source[i] "`"
@@ -51,7 +51,7 @@ table() { # RESULTS_DIR...
         }
         BEGIN {
             while ((getline line < readme) > 0)
-                if (line ~ /^\| [STOVPXW][0-9]+[a-z]* \|.*\| [0-9.]+ \|$/) {
+                if (line ~ /^\| [A-Z][0-9]+[a-z]* \|.*\| [0-9.]+ \|$/) {
                     count = split(line, word, " ")
                     known[word[2]] = word[count - 1]
                 }
@@ -61,10 +61,10 @@ table() { # RESULTS_DIR...
             path = name = FILENAME
             sub(/.*\//, "", name)
             sub(/\.diff$/, "", name)
-            sources = 0
+            sources = in_program = 0
             mutants = value["bug"] = value["killer"] = value["finding"] = ""
         }
-        /^--- / { add_source(substr($0, 5)) }
+        /^--- / { add_source(substr($0, 5)); in_program = in_program || /[.](c|h|cc)$/ }
         sources == 0 && match($0, /^(bug|killer|finding): */) {
             value[substr($0, 1, index($0, ":") - 1)] = substr($0, RLENGTH + 1)
         }
@@ -89,7 +89,7 @@ done < <(sed -nE 's/^--- //p' "${seeds[@]}" | sort -u)
 
 rows=$(table "$@") || failures=$((failures + 1))
 
-row_begins='^| [STOVPXW][0-9]*[a-z]* | .* | `'
+row_begins='^| [A-Z][0-9]*[a-z]* | .* | `'
 without_seconds() { sed -E 's/ [0-9.]* \|$/ |/'; }
 
 if [ $# -gt 0 ]; then

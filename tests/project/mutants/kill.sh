@@ -7,6 +7,8 @@
 #
 # If a killer skips, because the build does not have it, the test of its seeds skips.
 #
+# A seed in a page or a script is in no program: its killer, a script, runs in a copy of the source tree that has the bug.
+#
 # A killer is the name of a test, and optionally settings of its environment and arguments: "stress.pool_random
 # WEIR_SEEDS=200". A seed whose bug needs a race says "tries: N" in its head: one of N runs of its killer must find it.
 # The other seeds are found by every run.
@@ -14,6 +16,8 @@ set -ufo pipefail # -f: killers hold patterns
 bin=$1 results=$2 what=$3
 shift 3
 seconds=120 # limit for one run of a killer, for one that hangs; CMakeLists.txt makes ctest wait longer
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+tree= # the copy of the source tree, if the seed has one
 mkdir -p "$results"
 usual_words='finding: |check: |: memory |invariant|ERROR: |WARNING: |!=|error: ' # of programs that have found something
 
@@ -22,6 +26,7 @@ value() { sed -nE "/^--- /q; s/^$1: *//p" "$2"; } # KEY SEED
 run() { # MUTANT LOG TEST [SETTING=... | ARGUMENT]...
     local mutant=$1 log=$2 program=$bin/test_${3/./_} word settings=() arguments=()
     shift 3
+    [ -x "$program" ] || program=${program/test_/script_}
     [ -x "$program" ] || { echo "there is no $program" >&2; return 126; }
     for word in "$@"; do
         case $word in
@@ -29,7 +34,24 @@ run() { # MUTANT LOG TEST [SETTING=... | ARGUMENT]...
         *) arguments+=("$word") ;;
         esac
     done
+    if [ -n "$tree" ]; then
+        sed "s|'$source_dir|'$tree|g; s|'$tree/build/|'$source_dir/build/|g" "$program" >"$tree/killer"
+        timeout "$seconds" sh "$tree/killer" "${arguments[@]}" >"$log" 2>&1
+        return
+    fi
     env WEIR_MUTANT="$mutant" "${settings[@]}" timeout "$seconds" "$program" "${arguments[@]}" >"$log" 2>&1
+}
+
+# Makes a copy of the source tree for a seed that is in no program: the killer may write to it.
+plant() { # SEED
+    local path
+    tree=$(mktemp -d)
+    trap 'rm -rf "$tree"' EXIT
+    (cd "$source_dir" && find . \( -path ./build -o -path ./.git \) -prune -o -type f -print0 | xargs -0 cp --parents -t "$tree")
+    while IFS= read -r path; do
+        awk -v path="$path" -f "$source_dir/tests/project/mutants/seed.awk" "$1" "$source_dir/$path" >"$tree/fresh" || return
+        cat "$tree/fresh" >"$tree/$path"
+    done < <(sed -nE 's/^--- //p' "$1" | sort -u)
 }
 
 case $what in
@@ -66,6 +88,7 @@ killer=$(value killer "$what")
 finding=$(value finding "$what")
 tries=$(value tries "$what")
 log=$results/$name.log
+grep -qE '^--- .*[.](c|h|cc)$' "$what" || plant "$what" || exit 1
 start=$(date +%s%N)
 for ((try = 1; try <= ${tries:-1}; try++)); do
     run "$name" "$log" $killer

@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int weir__mutant = MUTANT_NONE;
+#include "mutant_list.h" /* generated: MUTANT_LIST(X), an X for each seed */
+
+unsigned long weir__mutant;
 
 static const struct {
     const char *name;
-    int number;
-} mutants[] = {{"none", MUTANT_NONE},
-#define MUTANT_NAME(name) {#name, MUTANT_##name},
+    unsigned long number;
+} mutants[] = {{"none", 0},
+#define MUTANT_NAME(name) {#name, MUTANT_NUMBER(#name)},
                MUTANT_LIST(MUTANT_NAME)
 #undef MUTANT_NAME
 };

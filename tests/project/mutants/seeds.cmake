@@ -1,48 +1,136 @@
-# seeds.cmake: a build in which every room is compiled from copies of its sources that hold the bugs of seeds/.
+# seeds.cmake: a build in which every target is compiled from copies of the sources that hold the bugs of seeds/.
 #
-#   weir_seed_room(SOURCES_VARIABLE)  replaces the calling folder's sources by their seeded copies
-#   WEIR_SEEDED                       the folder that holds the copies, laid out like the source tree; the room's
-#                                     shared/ is copied too
-#
-# The copies are made when the build is configured, which happens again when a source or a seed has changed; only copies
-# that differ are written. A seed that no longer fits its source ends the configuration.
+# WEIR_SEEDED is a mirror of the products' folders: symbolic links, and a copy with its bugs of each file that a seed names.
+# When all targets are known, their sources and include folders are moved to the mirror. The mirror is made when the build is
+# configured, which happens again when a seeded source or a seed has changed; only copies that differ are written. A seed
+# that no longer fits its source ends the configuration.
 find_program(awk awk REQUIRED)
 set(WEIR_SEEDED ${PROJECT_BINARY_DIR}/seeded)
-set(WEIR_CORE ${WEIR_SEEDED}/core)
+set(products core allocators bindings benchmarks)
 set(seeds_dir ${CMAKE_CURRENT_LIST_DIR})
 file(GLOB WEIR_MUTANT_SEEDS CONFIGURE_DEPENDS ${seeds_dir}/seeds/*.diff)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     ${WEIR_MUTANT_SEEDS} ${seeds_dir}/seed.awk)
 
+# --- the mirror ---
+
 set(list "#define MUTANT_LIST(X)")
+set(seeded)
 foreach(seed IN LISTS WEIR_MUTANT_SEEDS)
     cmake_path(GET seed STEM name)
-    string(APPEND list " X(${name})")
-endforeach()
-file(CONFIGURE OUTPUT ${WEIR_SEEDED}/mutant_list.h CONTENT "${list}\n" @ONLY)
-add_compile_options("SHELL:-include ${seeds_dir}/mutant.h" -I${WEIR_SEEDED})
-
-function(weir_seed_room sources_variable)
-    cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE room)
-    file(GLOB_RECURSE files CONFIGURE_DEPENDS src/*.[ch] src/*.cc shared/*.[ch])
-    foreach(file IN LISTS files)
-        cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE path)
-        cmake_path(GET path PARENT_PATH folder)
-        file(MAKE_DIRECTORY ${WEIR_SEEDED}/${folder})
-        execute_process(COMMAND ${awk} -v path=${path} -f ${seeds_dir}/seed.awk ${WEIR_MUTANT_SEEDS} ${file}
-            OUTPUT_FILE ${WEIR_SEEDED}/fresh RESULT_VARIABLE failed)
-        if(failed)
-            message(FATAL_ERROR "A seed of tests/project/mutants does not fit ${path}")
-        endif()
-        configure_file(${WEIR_SEEDED}/fresh ${WEIR_SEEDED}/${path} COPYONLY)
-    endforeach()
-    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
-    list(TRANSFORM ${sources_variable} PREPEND ${WEIR_SEEDED}/${room}/)
-    # Every program has mutant.c once: in core's first library, which all other rooms link.
-    get_property(has_mutant GLOBAL PROPERTY WEIR_HAS_MUTANT)
-    if(room STREQUAL "core" AND NOT has_mutant)
-        list(APPEND ${sources_variable} ${seeds_dir}/mutant.c)
-        set_property(GLOBAL PROPERTY WEIR_HAS_MUTANT ON)
+    if(NOT name MATCHES "^[A-Z][0-9]+[a-z]?$" OR name MATCHES ".......")
+        message(FATAL_ERROR "The name of ${seed} is not a letter, a number and perhaps a letter, six in all")
     endif()
-    set(${sources_variable} ${${sources_variable}} PARENT_SCOPE)
+    string(APPEND list " X(${name})")
+    file(STRINGS ${seed} paths REGEX "^--- .*[.](c|h|cc)$")
+    list(APPEND seeded ${paths})
+endforeach()
+list(TRANSFORM seeded REPLACE "^--- " "")
+list(REMOVE_DUPLICATES seeded)
+file(CONFIGURE OUTPUT ${WEIR_SEEDED}/mutant_list.h CONTENT "${list}\n" @ONLY)
+
+list(TRANSFORM products REPLACE "(.+)" "\\1/*.[ch]*" OUTPUT_VARIABLE patterns)
+file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${patterns})
+foreach(path IN LISTS files)
+    cmake_path(GET path PARENT_PATH folder)
+    file(MAKE_DIRECTORY ${WEIR_SEEDED}/${folder})
+    set(source ${PROJECT_SOURCE_DIR}/${path})
+    if(NOT path IN_LIST seeded)
+        file(CREATE_LINK ${source} ${WEIR_SEEDED}/${path} SYMBOLIC)
+        continue()
+    endif()
+    execute_process(COMMAND ${awk} -v path=${path} -f ${seeds_dir}/seed.awk ${WEIR_MUTANT_SEEDS} ${source}
+        OUTPUT_FILE ${WEIR_SEEDED}/fresh RESULT_VARIABLE failed)
+    if(failed)
+        message(FATAL_ERROR "A seed of tests/project/mutants does not fit ${path}")
+    endif()
+    if(IS_SYMLINK ${WEIR_SEEDED}/${path})
+        file(REMOVE ${WEIR_SEEDED}/${path})
+    endif()
+    configure_file(${WEIR_SEEDED}/fresh ${WEIR_SEEDED}/${path} COPYONLY)
+    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+endforeach()
+
+# --- the targets ---
+
+add_compile_options("SHELL:-include ${seeds_dir}/mutant.h")
+
+# Every program and every shared library has its own copy of the bug's name, which is hidden.
+add_library(weir_mutant OBJECT ${seeds_dir}/mutant.c)
+set_target_properties(weir_mutant PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_include_directories(weir_mutant PRIVATE ${WEIR_SEEDED})
+
+# Moves paths in the source tree to the mirror.
+function(weir_seeded_paths variable)
+    set(paths "${${variable}}")
+    foreach(product IN LISTS products)
+        string(REPLACE "${PROJECT_SOURCE_DIR}/${product}" "${WEIR_SEEDED}/${product}" paths "${paths}")
+    endforeach()
+    set(${variable} "${paths}" PARENT_SCOPE)
 endfunction()
+
+function(weir_seed_target target)
+    get_target_property(type ${target} TYPE)
+    get_target_property(folder ${target} SOURCE_DIR)
+    foreach(property INCLUDE_DIRECTORIES INTERFACE_INCLUDE_DIRECTORIES)
+        get_target_property(folders ${target} ${property})
+        if(folders)
+            weir_seeded_paths(folders)
+            set_property(TARGET ${target} PROPERTY ${property} "${folders}")
+        endif()
+    endforeach()
+    get_target_property(sources ${target} SOURCES)
+    if(NOT sources OR type MATCHES "UTILITY|INTERFACE")
+        return()
+    endif()
+    set(moved)
+    foreach(source IN LISTS sources)
+        set(copy ${source})
+        if(source MATCHES "[.](c|cc)$")
+            cmake_path(ABSOLUTE_PATH copy BASE_DIRECTORY ${folder} NORMALIZE)
+            set(original ${copy})
+            weir_seeded_paths(copy)
+            foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS INCLUDE_DIRECTORIES)
+                get_source_file_property(value ${original} TARGET_DIRECTORY ${target} ${property})
+                if(value)
+                    weir_seeded_paths(value)
+                    set_source_files_properties(${copy} TARGET_DIRECTORY ${target} PROPERTIES ${property} "${value}")
+                endif()
+            endforeach()
+        endif()
+        list(APPEND moved ${copy})
+    endforeach()
+    if(type MATCHES "EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY")
+        list(APPEND moved $<TARGET_OBJECTS:weir_mutant>)
+    endif()
+    set_property(TARGET ${target} PROPERTY SOURCES ${moved})
+endfunction()
+
+# Makes a script a program of the build, so that it can find bugs as others do.
+function(weir_script_program program script)
+    list(JOIN ARGN "' '" arguments)
+    file(GENERATE OUTPUT ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${program}
+        CONTENT "#!/bin/sh\nexec bash '${script}' '${arguments}' \"$@\"\n"
+        FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    add_custom_target(${program})
+    string(REGEX MATCHALL "TARGET_(FILE|FILE_DIR|EXISTS):[a-z_0-9]+" targets "${ARGN}")
+    list(TRANSFORM targets REPLACE ".*:" "")
+    foreach(target IN LISTS targets)
+        if(TARGET ${target})
+            add_dependencies(${program} ${target})
+        endif()
+    endforeach()
+endfunction()
+
+function(weir_seed_folder folder)
+    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    list(REMOVE_ITEM targets weir_mutant)
+    foreach(target IN LISTS targets)
+        weir_seed_target(${target})
+    endforeach()
+    get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+    foreach(each IN LISTS folders)
+        weir_seed_folder(${each})
+    endforeach()
+endfunction()
+cmake_language(DEFER DIRECTORY ${PROJECT_SOURCE_DIR} CALL weir_seed_folder ${PROJECT_SOURCE_DIR})
