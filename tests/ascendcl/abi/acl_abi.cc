@@ -23,7 +23,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "acl/ops/acl_cblas.h"
 
-#include "functions.h"
+#include "base/functions.h"
 
 #include <cxxabi.h>
 

@@ -8,7 +8,7 @@
  * exit code 3.
  */
 #define _GNU_SOURCE
-#include "../../../bindings/ascendcl/src/functions.h"
+#include "../../../bindings/ascendcl/src/base/functions.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -6,7 +6,7 @@
 
 #include "pool/fault/failing_host.h"
 
-#include "runtime.h"
+#include "base/runtime.h"
 
 #include <string.h>
 

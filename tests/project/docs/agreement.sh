@@ -126,7 +126,7 @@ while IFS=: read -r file name; do
     name=${name%%.*}
     case $name in
     *_) grep -qE "^$name" "$scratch/public" "$scratch/inside" && continue ;;
-    WEIR_ASCENDCL_*) grep -q "\"${name#WEIR_ASCENDCL_}" bindings/ascendcl/src/config.c && continue ;;& # read by prefix
+    WEIR_ASCENDCL_*) grep -q "\"${name#WEIR_ASCENDCL_}" bindings/ascendcl/src/base/config.c && continue ;;& # read by prefix
     weir__* | WEIR_*) grep -qxF "$name" "$scratch/inside" "$scratch/public" && continue ;;
     weir_command | weir_mstx_check) continue ;;
     *) grep -qxF "$name" "$scratch/public" && continue

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$1"
 headers=$(find bindings/ascendcl/include/acl -name '*.h')
-functions=bindings/ascendcl/src/functions.h
+functions=bindings/ascendcl/src/base/functions.h
 abi=tests/ascendcl/abi/acl_abi.txt
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -21,7 +21,7 @@ allocators | allocators/src         |
 sim        | bindings/sim/src       |
 host       | bindings/host          | pool heap jemalloc engines
 torch      | bindings/torch/src     |
-ascendcl   | bindings/ascendcl/src  | model .
+ascendcl   | bindings/ascendcl/src  | model base tasks streams memory actions executors process .
 ascend     | bindings/ascend        | acl torch
 mstx       | bindings/ascend/mstx   |
 cuda       | bindings/cuda          | device torch

@@ -1,0 +1,21 @@
+/* actions.h: copies and notifies. */
+#ifndef WEIR_ASCENDCL_ACTIONS_H
+#define WEIR_ASCENDCL_ACTIONS_H
+
+#include "memory/memory.h"
+
+/* --- copy.c --- */
+
+/* Implements aclrtMemcpy and its relatives, for all functions that copy. `name` is the name of the public function, for
+ * messages. */
+aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name);
+aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name);
+aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name);
+aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *stream, const char *name);
+
+/* --- notify.c --- */
+
+/* Ends all notifies of a device. */
+void acl__notify_reset(int32_t device);
+
+#endif
