@@ -3,8 +3,8 @@
 #
 #   table.sh BIN_DIR RESULTS_DIR [SECONDS]    every program in BIN_DIR that takes at most SECONDS (0.5) without a bug
 #
-# The builds are those of the preset mutants, whose bugs a plain build finds, with all test programs that are to be tried. A
-# run that is left off and taken up again keeps the results that it has.
+# The build is that of the preset mutants, with all test programs that are to be tried. A run that is taken up again keeps the
+# results that it has. All programs must be of one build: a program that does not know a bug fails too.
 set -uo pipefail
 bin=$(cd "$1" && pwd) results=$2 most=${3:-0.5}
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -17,7 +17,8 @@ results=$(cd "$results" && pwd)
 few() { # TEST
     case $1 in
     contract.device_*) ;;
-    contract.* | fault.pool_fault) echo "1 1" ;;
+    contract.*) echo "1 1" ;;
+    fault.pool_fault) echo 1 ;;
     esac
 }
 
@@ -54,7 +55,7 @@ for seed in "$folder"/seeds/*.diff; do
     if grep -qE '^build: ' "$seed" || ! grep -qE '^--- .*[.](c|h|cc)$' "$seed"; then continue; fi
     seeds+=("$seed")
 done
-printf '%s\n' "${seeds[@]}" | sort -V | xargs -P "$(nproc)" -I '{}' bash -c 'row {}'
+printf '%s\n' "${seeds[@]}" | sort -V | xargs -P "${JOBS:-$(nproc)}" -I '{}' bash -c 'row {}'
 
 {
     echo "# Which test finds which bug"
