@@ -20,9 +20,9 @@
 #if defined(__SANITIZE_THREAD__)
 enum { USUAL_SEEDS = 2 };
 #elif WEIR_CHECKS > 1
-enum { USUAL_SEEDS = 4 };
+enum { USUAL_SEEDS = 2 };
 #else
-enum { USUAL_SEEDS = 10 };
+enum { USUAL_SEEDS = 4 };
 #endif
 enum { BLOCKS = 300, STEPS = 3000, THREADS = 4 };
 

@@ -238,7 +238,7 @@ static void play_game(const weir_topology *machine, uint64_t seed, size_t thread
 int main(void)
 {
     const uint64_t first = seeds_first();
-    const uint64_t count = seeds_count(20, 300);
+    const uint64_t count = seeds_count(7, 600);
     weir_topology *machine = NULL;
     if (weir_topology_create(NULL, &machine) != WEIR_OK) {
         (void)printf("skipped: this machine tells nothing of its memory\n");

@@ -69,7 +69,8 @@ int weir_strategy_contract(const weir_tested_strategy *strategy, int argc, char 
     const char *wish = getenv("WEIR_SEEDS");
     tested = strategy;
     if (wish != NULL) {
-        seed_count = strtoull(wish, NULL, 0) < MOST_SEEDS ? strtoull(wish, NULL, 0) : MOST_SEEDS;
+        const uint64_t count = strtoull(wish, NULL, 0); /* of programs that are cheaper than these */
+        seed_count = count < DEFAULT_SEEDS ? count : DEFAULT_SEEDS + (count - DEFAULT_SEEDS) / 25;
     }
     if (argc > seed) {
         first_seed = strtoull(argv[seed], NULL, 0);

@@ -53,9 +53,9 @@ typedef struct weir_tested_strategy {
 } weir_tested_strategy;
 
 /* Runs every case, or those with argv[1] in their names. If argv[1] or argv[2] is a number, it is the seed of the one
- * random program that is run; a second number is the count of seeds from there. Without one the count is WEIR_SEEDS
- * in the environment, 1,000 at most, or 200. Prints a line for each case. Returns the program's exit status: not 0 if a
- * case failed or none passed. */
+ * random program that is run; a second number is the count of seeds from there. Without a number the count is 200, or
+ * WEIR_SEEDS in the environment (beyond 200 one for each 25). Prints a line for each case. Returns the program's exit
+ * status: not 0 if a case failed or none passed. */
 int weir_strategy_contract(const weir_tested_strategy *tested, int argc, char **argv);
 
 #ifdef __cplusplus

@@ -16,7 +16,6 @@ static const weir_tested_strategy *tested;
 #define GRANULARITY (UINT64_C(2) << 20)
 #define FIRST_ADDRESS (UINT64_C(1) << 46)
 #define DEFAULT_SEEDS 200 /* every known mistake shows by the 20th */
-#define MOST_SEEDS 1000   /* of WEIR_SEEDS, which is meant for cheaper programs */
 #define PROGRAM_STEPS 250
 #define MOST_REGIONS 10
 #define MOST_GONE 64 /* records of freed ranges that are read again after every call */
