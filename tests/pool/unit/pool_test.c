@@ -496,7 +496,7 @@ static bool wait_for_a_bystander(void *ctx, weir_pool *pool, const weir_oom_reco
     (void)record;
     other->pool = pool;
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 30; /* a thread that is only slow, on a busy machine, is done by then */
+    until.tv_sec += 15; /* a thread that is only slow, on a busy machine, is done by then */
     assert_int_equal(pthread_create(&other->thread, NULL, use_the_pool, other), 0);
     (void)pthread_mutex_lock(&other->mutex);
     while (!other->done && pthread_cond_timedwait(&other->done_now, &other->mutex, &until) == 0) {

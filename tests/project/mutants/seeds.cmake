@@ -115,7 +115,12 @@ function(weir_script_program program script)
     add_custom_target(${program})
     string(REGEX MATCHALL "TARGET_(FILE|FILE_DIR|EXISTS):[a-z_0-9]+" targets "${ARGN}")
     list(TRANSFORM targets REPLACE ".*:" "")
-    foreach(target IN LISTS targets)
+    # Some of them are defined later. A deferred call reads variables when it runs, so their values are written into it.
+    cmake_language(EVAL CODE "cmake_language(DEFER DIRECTORY [[${PROJECT_SOURCE_DIR}]] CALL weir_script_needs ${program} ${targets})")
+endfunction()
+
+function(weir_script_needs program)
+    foreach(target IN LISTS ARGN)
         if(TARGET ${target})
             add_dependencies(${program} ${target})
         endif()
