@@ -49,7 +49,11 @@ enum {
     growths = 3
 };
 
+#if defined(__SANITIZE_THREAD__)
+static uint64_t rounds = 700;
+#else
 static uint64_t rounds = 3000;
+#endif
 static uint64_t first_seed = 1;
 static uint64_t seconds; /* 0: a fixed number of rounds */
 static unsigned workers = 4;
