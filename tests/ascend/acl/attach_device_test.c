@@ -526,7 +526,7 @@ TEST(test_a_detach_waits_for_the_callback)
     end_world(&w);
 }
 
-enum { THREADS = 4, ROUNDS = 60 };
+enum { THREADS = 4, ROUNDS = 60, FAILED_DETACHES = 3000 };
 
 static void *use_streams(void *argument)
 {
@@ -574,5 +574,46 @@ TEST(test_threads)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(failures, 0);
+    end_world(&w);
+}
+
+static void *make_streams_until(void *argument)
+{
+    atomic_bool *over = argument;
+    bool good = aclrtSetDevice(0) == ACL_SUCCESS;
+    while (good && !atomic_load(over)) {
+        aclrtStream stream = NULL;
+        good = aclrtCreateStream(&stream) == ACL_SUCCESS && aclrtDestroyStream(stream) == ACL_SUCCESS;
+    }
+    good = aclrtResetDevice(0) == ACL_SUCCESS && good;
+    return good ? argument : NULL;
+}
+
+/* A detach that fails at one stream opens the streams that it has closed and no other: another thread may destroy the
+ * stream of the failure by then. */
+TEST(test_failed_detaches_beside_threads)
+{
+    struct world w = make_world();
+    atomic_bool over = false;
+    pthread_t threads[THREADS];
+    weir_acl_attachment *attachment = NULL;
+    ok(weir_acl_attach_device(w.pool, &attachment));
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, make_streams_until, &over), 0);
+    }
+    for (int i = 0; i < FAILED_DETACHES;) {
+        failing_unregisters = 1;
+        const weir_status status = weir_acl_detach(attachment);
+        assert_int_not_equal(status, WEIR_OK);
+        i += status != WEIR_ERR_BUSY;
+    }
+    failing_unregisters = 0;
+    atomic_store(&over, true);
+    for (int i = 0; i < THREADS; i++) {
+        void *good = NULL;
+        assert_int_equal(pthread_join(threads[i], &good), 0);
+        assert_non_null(good);
+    }
+    ok(weir_acl_detach(attachment));
     end_world(&w);
 }

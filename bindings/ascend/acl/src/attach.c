@@ -202,6 +202,7 @@ static void empty(weir_acl_attachment *self, void *native)
         end_stream(atomic_load(&self->pool), native);
     }
     weir__acl_lock();
+    WEIR_ASSERT(self->busy); /* no other thread has worked on it meanwhile */
     if (status != WEIR_OK) {
         self->end_pending = true;
         weir__acl_block_handle_locked(native);
@@ -298,21 +299,33 @@ static weir_status leave(weir_acl_attachment *self)
     return WEIR_OK;
 }
 
-weir_status weir__acl_take_off(weir_acl_attachment *self)
+weir_status weir__acl_try_take_off(weir_acl_attachment *self)
 {
     WEIR_ASSERT(self->busy && !self->is_device);
     const weir_status status = leave(self);
-    weir__acl_lock();
-    weir_pool *pool = atomic_load(&self->pool);
-    self->busy = false;
-    if (status == WEIR_OK) {
-        weir__acl_unwatch_locked(self->native); /* no effect if `native` is NULL: the stream was destroyed */
-        weir__acl_retire_locked(self);
+    if (status != WEIR_OK) {
+        return status;
     }
+    weir__acl_lock();
+    WEIR_ASSERT(self->busy);
+    weir_pool *pool = atomic_load(&self->pool);
+    weir__acl_unwatch_locked(self->native); /* no effect if `native` is NULL: the stream was destroyed */
+    weir__acl_retire_locked(self);
     weir__acl_changed_locked();
     weir__acl_unlock();
-    if (status == WEIR_OK) {
-        weir__acl_let_go(pool);
+    weir__acl_let_go(pool);
+    return WEIR_OK;
+}
+
+weir_status weir__acl_take_off(weir_acl_attachment *self)
+{
+    const weir_status status = weir__acl_try_take_off(self);
+    if (status != WEIR_OK) {
+        weir__acl_lock();
+        WEIR_ASSERT(self->busy);
+        self->busy = false;
+        weir__acl_changed_locked();
+        weir__acl_unlock();
     }
     return status;
 }

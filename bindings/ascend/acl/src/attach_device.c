@@ -191,11 +191,14 @@ static weir_acl_attachment *next_of_locked(const weir_acl_attachment *device, we
     return from;
 }
 
+/* Undoes close_locked. Every attachment of a stream of the device is still marked busy by this detach, because no stream
+ * joins meanwhile. */
 static void open_locked(weir_acl_attachment *device)
 {
     WEIR_ASSERT(device->busy);
     weir_acl_attachment *one = next_of_locked(device, weir__acl_first_locked());
     for (; one != NULL; one = next_of_locked(device, one->next)) {
+        WEIR_ASSERT(one->busy);
         atomic_store(&one->closed, one->state != ATTACHED);
         one->busy = false;
     }
@@ -250,7 +253,7 @@ weir_status weir__acl_detach_device(weir_acl_attachment *self)
     weir_acl_attachment *one = NULL;
     while (status == WEIR_OK && (one = next_of_locked(self, weir__acl_first_locked())) != NULL) {
         weir__acl_unlock();
-        status = weir__acl_take_off(one);
+        status = weir__acl_try_take_off(one);
         weir__acl_lock();
     }
     if (status == WEIR_OK) {

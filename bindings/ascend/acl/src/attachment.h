@@ -135,6 +135,9 @@ void weir__acl_forget(weir_pool *pool, void *native);
 /* Detaches `self`, which the caller has marked busy, from its stream and retires it. On failure `self` stays attached
  * and is no longer busy. Must not be called under the lock. */
 weir_status weir__acl_take_off(weir_acl_attachment *self);
+/* The same, but on failure `self` stays marked busy. For a caller that has marked several attachments: between the
+ * failure and the caller's own unmarking another thread must not mark `self`. */
+weir_status weir__acl_try_take_off(weir_acl_attachment *self);
 /* Retires attachments of destroyed streams that no caller has the handle of and of which ACL holds no block. Must not
  * be called under the lock. */
 void weir__acl_sweep(void);
