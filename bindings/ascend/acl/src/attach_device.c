@@ -191,8 +191,8 @@ static weir_acl_attachment *next_of_locked(const weir_acl_attachment *device, we
     return from;
 }
 
-/* Undoes close_locked. Every attachment of a stream of the device is still marked busy by this detach, because no stream
- * joins meanwhile. */
+/* Undoes close_locked. Every attachment of a stream of the device is still marked busy by this detach, because no
+ * stream joins meanwhile. */
 static void open_locked(weir_acl_attachment *device)
 {
     WEIR_ASSERT(device->busy);
