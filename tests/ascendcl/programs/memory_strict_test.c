@@ -21,6 +21,18 @@ TEST(sizes_are_multiples_of_the_granularity)
     acl_ok(aclrtReleaseMemAddress(p));
 }
 
+TEST(values_are_aligned_and_default_streams_stay)
+{
+    aclrtStream standard = NULL;
+    char *word = NULL;
+    acl_ok(aclrtMalloc((void **)&word, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_expect(ACL_ERROR_RT_ADDR_UNALIGNED, aclrtValueWrite(word + 4, 1, 0, NULL));
+    acl_expect(ACL_ERROR_RT_ADDR_UNALIGNED, aclrtValueWait(word + 4, 1, 0, NULL));
+    acl_ok(aclrtFree(word));
+    acl_ok(aclrtCtxGetCurrentDefaultStream(&standard));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDestroyStream(standard));
+}
+
 TEST(a_page_is_64_kib)
 {
     void *p = NULL, *device = NULL;

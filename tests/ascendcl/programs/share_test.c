@@ -11,12 +11,12 @@ TEST(peers_reach_each_other)
     acl_ok(aclrtDeviceCanAccessPeer(&can, 0, 1));
     assert_int_equal(can, 1);
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDeviceCanAccessPeer(&can, 1, 1));
-    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceCanAccessPeer(&can, 0, 2));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceCanAccessPeer(&can, 0, 2));
     acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceCanAccessPeer(&can, -1, 0));
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceCanAccessPeer(NULL, 0, 1));
     acl_expect(ACL_ERROR_FEATURE_UNSUPPORTED, aclrtDeviceEnablePeerAccess(1, 1));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDeviceEnablePeerAccess(0, 0));
-    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceEnablePeerAccess(2, 0));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceEnablePeerAccess(2, 0));
     acl_ok(aclrtDeviceEnablePeerAccess(1, 0));
     acl_ok(aclrtDeviceEnablePeerAccess(1, 0));
     int32_t opened[2] = {-1, -1};
@@ -26,7 +26,7 @@ TEST(peers_reach_each_other)
     assert_int_equal(opened[1], 0);
     acl_ok(aclrtDeviceDisablePeerAccess(1));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclrtDeviceDisablePeerAccess(0));
-    acl_expect(ACL_ERROR_RT_INVALID_DEVICEID, aclrtDeviceDisablePeerAccess(-1));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtDeviceDisablePeerAccess(-1));
 }
 
 TEST(a_handle_is_exported_once_and_not_imported_here)

@@ -69,7 +69,6 @@ static size_t sweep_at = FIRST_SWEEP;
 static struct word *word_at(uint64_t address)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    WEIR_ASSERT(address % WORD_BYTES == 0);
     struct word *w = (struct word *)(void *)weir__intervals_floor(&words, address);
     return w != NULL && w->range.start == address ? w : NULL;
 }
@@ -82,21 +81,36 @@ static bool is_device_word(uint64_t address)
            weir_sim_bytes(acl__rt.sim, address, WORD_BYTES) != NULL; /* an address of an aclrtMemPool may lack memory */
 }
 
+static void word_forget(struct word *w)
+{
+    WEIR_ASSERT(word_count > 0);
+    weir__intervals_remove(&words, &w->range);
+    mark_release(w->last);
+    free(w);
+    word_count--;
+}
+
 /* Frees the entries of words that no longer lie in device memory. */
 static void sweep_words(void)
 {
     for (weir__interval *range = weir__intervals_first(&words); range != NULL;) {
         weir__interval *next = weir__intervals_next(range);
         if (!is_device_word(range->start)) {
-            weir__intervals_remove(&words, range);
-            mark_release(((struct word *)(void *)range)->last);
-            free(range);
-            word_count--;
-            WEIR_ASSERT(word_count > 0 || weir__intervals_first(&words) == NULL);
+            word_forget((struct word *)(void *)range);
         }
         range = next;
     }
+    WEIR_ASSERT(word_count > 0 || weir__intervals_first(&words) == NULL);
     sweep_at = 2 * word_count + FIRST_SWEEP;
+}
+
+/* Frees the entries of words that share some of the bytes at the address: a write is about to change these words. */
+static void forget_overlapped(uint64_t address)
+{
+    for (weir__interval *range = weir__intervals_floor(&words, address + WORD_BYTES - 1);
+         range != NULL && range->end > address; range = weir__intervals_floor(&words, address + WORD_BYTES - 1)) {
+        word_forget((struct word *)(void *)range);
+    }
 }
 
 /* Finds or creates the entry of the word at an address. NULL: out of host memory. */
@@ -109,6 +123,7 @@ static struct word *word_get(uint64_t address)
     if (word_count >= sweep_at) {
         sweep_words();
     }
+    forget_overlapped(address);
     w = calloc(1, sizeof(*w));
     if (w != NULL) {
         w->range.start = address;
@@ -119,11 +134,12 @@ static struct word *word_get(uint64_t address)
     return w;
 }
 
-/* Refuses an address that is not aligned or not device memory. */
+/* Refuses an address that is not device memory. The reference wants an alignment of 8 bytes, which the vendor's runtime
+ * does not check. */
 static aclError check_word(const void *address, const char *name)
 {
-    ACL_FAIL_IF(((uintptr_t)address % WORD_BYTES) != 0, ACL_ERROR_RT_ADDR_UNALIGNED, "%s: %p is not aligned to 8 bytes",
-                name, address);
+    ACL_FAIL_IF(acl__rt.config.strict && ((uintptr_t)address % WORD_BYTES) != 0, ACL_ERROR_RT_ADDR_UNALIGNED,
+                "%s: %p is not aligned to 8 bytes", name, address);
     ACL_FAIL_IF(!is_device_word((uint64_t)(uintptr_t)address), ACL_ERROR_RT_PARAM_INVALID,
                 "%s: %p is not device memory", name, address);
     return ACL_SUCCESS;

@@ -21,12 +21,20 @@ static aclError check_device(const char *name, int32_t id)
     return ACL_SUCCESS;
 }
 
+/* The vendor's runtime asks the driver for the peer's physical number, and the driver's refusal is another code. */
+static aclError check_peer(const char *name, int32_t id)
+{
+    ACL_FAIL_IF(id < 0 || (uint32_t)id >= acl__rt.config.devices, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: there is no device %d", name, id);
+    return ACL_SUCCESS;
+}
+
 ACL_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
     ACL_ENTER(aclrtDeviceCanAccessPeer);
     ACL_REFUSE_IF(deviceId == peerDeviceId, ACL_ERROR_INVALID_PARAM, "device %d is no peer of itself", deviceId);
+    ACL_TRY(check_peer(__func__, peerDeviceId));
     ACL_TRY(check_device(__func__, deviceId));
-    ACL_TRY(check_device(__func__, peerDeviceId));
     ACL_REFUSE_IF(canAccessPeer == NULL, ACL_ERROR_RT_PARAM_INVALID, "canAccessPeer is NULL");
     *canAccessPeer = 1;
     return ACL_SUCCESS;
@@ -38,7 +46,7 @@ static aclError set_peer(int32_t peer, bool enabled, const char *name)
     ACL_HOLD_LOCK();
     ACL_NEED_CONTEXT(context);
     ACL_FAIL_IF(context->device == peer, ACL_ERROR_INVALID_PARAM, "%s: device %d is no peer of itself", name, peer);
-    ACL_TRY(check_device(name, peer));
+    ACL_TRY(check_peer(name, peer));
     ACL_FAIL_IF(acl__rt.config.strict && acl__rt.peers[context->device][peer] == enabled, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: access to device %d is %s already", name, peer, enabled ? "enabled" : "disabled");
     acl__rt.peers[context->device][peer] = enabled;

@@ -247,13 +247,30 @@ ACL_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t pr
     return acl__stream_create_with(stream, priority, flag, __func__);
 }
 
+/* The vendor's runtime destroys a context's default stream too, and later work without a stream then goes to a stream
+ * that is gone. Here the stream stays. */
+static aclError destroy_default(acl__stream *stream, bool force, const char *name)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    ACL_FAIL_IF(acl__rt.config.strict, ACL_ERROR_RT_PARAM_INVALID, "%s: a context's default stream ends with it", name);
+    acl__report_warning(
+        "a context's default stream was destroyed by its handle: on a device, later work of the context "
+        "without a stream is undefined");
+    if (force) {
+        acl__stream_drop(stream);
+        return ACL_SUCCESS;
+    }
+    return acl__stream_wait(stream, -1);
+}
+
 static aclError destroy(aclrtStream handle, bool force, const char *name)
 {
     ACL_FAIL_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "%s: stream is NULL", name);
     ACL_HOLD_LOCK();
     ACL_NEED_STREAM(stream, handle);
-    ACL_FAIL_IF(stream->context->default_stream == stream, ACL_ERROR_RT_PARAM_INVALID,
-                "%s: a context's default stream ends with it", name);
+    if (stream->context->default_stream == stream) {
+        return destroy_default(stream, force, name);
+    }
     ACL_FAIL_IF(stream->ending, ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %d is being destroyed already", name,
                 stream->id);
     stream->ending = true;
