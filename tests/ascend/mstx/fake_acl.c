@@ -1,5 +1,5 @@
 /* tests/ascend/mstx/fake_acl.c: a runtime that has only the calls for device memory, and serves them with host memory.
- * It refuses to take back memory at an address that ends in 8. */
+ * It refuses to take back memory at an address that ends in 8. All memory is device 0's. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@ EXPORT int aclrtFree(void *address);
 EXPORT int aclrtFreeWithDevSync(void *address);
 EXPORT int aclrtMapMem(void *address, size_t size, size_t offset, void *handle, uint64_t flags);
 EXPORT int aclrtUnmapMem(void *address);
+EXPORT int aclrtPointerGetAttributes(const void *address, uint32_t attributes[7]);
 
 enum { refused = 207001 };
 
@@ -68,4 +69,13 @@ int aclrtMapMem(void *address, size_t size, size_t offset, void *handle, uint64_
 int aclrtUnmapMem(void *address)
 {
     return (uintptr_t)address % 16 == 8 ? refused : 0;
+}
+
+int aclrtPointerGetAttributes(const void *address, uint32_t attributes[7])
+{
+    enum { id, kind, ON_DEVICE = 1 };
+    (void)address;
+    attributes[id] = 0;
+    attributes[kind] = ON_DEVICE;
+    return 0;
 }

@@ -54,6 +54,9 @@ expect 0 "$clean" "${tool[@]}" "$memory"
 expect 9 "${line}memory-missing: .*, 1 findings: 1 memory-missing" "${tool[@]}" "$memory" large
 expect 9 "${line}memory-missing: .*, 1 findings: 1 memory-missing" "${tool[@]}" "$memory" gone
 expect 9 "${line}memory-late: .*, 1 findings: 1 memory-late" "${tool[@]}" "$memory" late
+expect 9 "${line}memory-device: .*, 1 findings: 1 memory-device" "${tool[@]}" "$memory" device
+expect 9 "${line}memory-missing: no call .*, 1 findings: 1 memory-missing" "${tool[@]}" "$memory" stray
+expect 9 "${line}.*, 2 findings: 1 memory-missing, 1 left-over" "${tool[@]}" "$memory" left
 expect 9 "${line}memory-in-use: .*, 1 findings: 1 memory-in-use" "${tool[@]}" "$memory" early
 # A tool that is loaded by its path does not see the runtime's memory and reports nothing about it.
 expect 0 "$clean" env MSTX_INJECTION_PATH="$checker" WEIR_MSTX_CHECK_EXIT=9 "$memory" early

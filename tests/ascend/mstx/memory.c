@@ -24,9 +24,11 @@ static void must(int condition, int line)
     }
 }
 
+static uint32_t device;
+
 static mstxMemHeapHandle_t heap_of(const void *start, uint64_t size)
 {
-    const mstxMemVirtualRangeDesc_t range = {.ptr = start, .size = size};
+    const mstxMemVirtualRangeDesc_t range = {.deviceId = device, .ptr = start, .size = size};
     const mstxMemHeapDesc_t desc = {.typeSpecificDesc = &range};
     return mstxMemHeapRegister(NULL, &desc);
 }
@@ -51,7 +53,14 @@ int main(int argc, char **argv)
     for (int i = 0; i < 4; i++) {
         heaps[i] = heap_of(memory[i], strcmp(what, "large") == 0 && i == 3 ? 4097 : 4096);
     }
+    device = strcmp(what, "device") == 0 ? 3 : 0;
     heaps[4] = heap_of(pages, 4096);
+    if (strcmp(what, "stray") == 0 || strcmp(what, "left") == 0) { /* no call returned this address */
+        mstxMemHeapHandle_t stray = heap_of((char *)pages + 65536, 64);
+        if (strcmp(what, "stray") == 0) {
+            mstxMemHeapUnregister(NULL, stray);
+        }
+    }
     if (strcmp(what, "late") == 0) {
         must(aclrtMapMem(pages, 4096, 0, memory, 0) == 0, __LINE__);
     }

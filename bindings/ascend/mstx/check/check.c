@@ -52,7 +52,8 @@
     X(REGION_OVERLAP, "region-overlap")                                                                                \
     X(REGION_UNKNOWN, "region-unknown")                                                                                \
     X(REGION_AGAIN, "region-withdrawn-again")                                                                          \
-    X(MEMORY_MISSING, "memory-missing") /* the heap's memory is gone or smaller than the heap */                       \
+    X(MEMORY_MISSING, "memory-missing") /* the heap's memory is gone, smaller than the heap, or was never given */     \
+    X(MEMORY_DEVICE, "memory-device")   /* the heap's memory is another device's */                                    \
     X(MEMORY_LATE, "memory-late")       /* memory reported after a heap in it was announced */                         \
     X(MEMORY_IN_USE, "memory-in-use")   /* memory taken back while a heap is in it */                                  \
     X(LEFT_OVER, "left-over")           /* a heap or region still announced at the end of the process */               \
@@ -98,6 +99,7 @@ struct heap {
     struct domain *domain;
     struct space *space;
     uint64_t regions;
+    bool has_memory; /* true: memory was there at some time, or a finding says that it is missing */
 };
 
 struct region {
@@ -112,10 +114,12 @@ struct region {
 struct memory {
     weir__range range; /* must be the first member */
     bool gone;         /* the runtime has taken the memory back and has not given it out again */
+    int64_t device;    /* number of the memory's device; NO_DEVICE: not known, or memory of the host */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weir__tree memories; /* entries with `gone` false do not overlap */
+static bool sees_all;       /* true: the tool observes the runtime's own calls, so it knows all memory */
 static struct domain global = {.alive = true, .name = "(global)"};
 static struct domain *domains = &global;
 static weir__number_map heaps;   /* by id */
@@ -281,11 +285,22 @@ static void forget_region(struct region *region)
     free(region);
 }
 
+/* Judges a heap at its end. A heap that never had memory lies at an address that no call of the runtime returned. */
+static void judge_lifetime(struct heap *heap)
+{
+    WEIR_ASSERT_HELD(&lock);
+    if (sees_all && !heap->has_memory) {
+        find(FINDING_MEMORY_MISSING, "no call of the runtime gave the memory of the heap " RANGE_FORMAT " in \"%s\"",
+             RANGE_OF(heap), heap->domain->name);
+    }
+}
+
 /* Removes a heap and its regions, as the vendor's tools do. The regions may lie outside the heap, even on another
  * device. */
 static void forget_heap(struct heap *heap)
 {
     WEIR_ASSERT_HELD(&lock);
+    judge_lifetime(heap);
     for (struct space *space = heap->domain->spaces; space != NULL; space = space->next) {
         weir__range *next = NULL;
         for (weir__range *range = weir__tree_end(&space->regions, 0); range != NULL; range = next) {
@@ -329,9 +344,9 @@ static void domain_destroy(mstxDomainHandle_t handle)
 
 /* --- real memory --- */
 
-/* Checks that a heap lies in one piece of real memory. A heap in memory that was not reported to this tool is not
- * checked. */
-static void judge_memory(const struct heap *heap)
+/* Checks that a heap lies in one piece of real memory, and of the right device. A heap in memory that was not reported
+ * to this tool is judged at its end, because the memory may still come. */
+static void judge_memory(struct heap *heap)
 {
     WEIR_ASSERT_HELD(&lock);
     static const char call[] = "mstxMemHeapRegister";
@@ -347,13 +362,17 @@ static void judge_memory(const struct heap *heap)
     if (there != NULL && (there->range.start > heap->range.start || there->range.end < heap->range.end)) {
         find(FINDING_MEMORY_MISSING, "%s: " RANGE_FORMAT " is not all in the memory " RANGE_FORMAT, call,
              RANGE_OF(heap), RANGE_OF(there));
+    } else if (there != NULL && there->device != NO_DEVICE && there->device != (int64_t)heap->space->device) {
+        find(FINDING_MEMORY_DEVICE, "%s: " RANGE_FORMAT " of device %u lies in memory of device %" PRId64, call,
+             RANGE_OF(heap), heap->space->device, there->device);
     } else if (there == NULL && gone) {
         find(FINDING_MEMORY_MISSING, "%s: the memory of " RANGE_FORMAT " has been given back", call, RANGE_OF(heap));
     }
+    heap->has_memory = there != NULL || gone;
 }
 
 /* Returns the first heap of any domain with a byte in the range, or NULL. */
-static const struct heap *heap_in(const weir__range *range)
+static struct heap *heap_in(const weir__range *range)
 {
     WEIR_ASSERT_HELD(&lock);
     weir__range *found = NULL;
@@ -362,7 +381,7 @@ static const struct heap *heap_in(const weir__range *range)
             found = weir__range_next_in(&space->heaps, NULL, range->start, range->end);
         }
     }
-    return (const struct heap *)found;
+    return (struct heap *)found;
 }
 
 static struct memory *memory_at(const void *address)
@@ -371,13 +390,14 @@ static struct memory *memory_at(const void *address)
     return (struct memory *)weir__range_at(&memories, number_of(address));
 }
 
-void weir_mstx_check_given(const void *address, uint64_t size)
+static void enter_memory(const void *address, uint64_t size, int64_t device)
 {
+    WEIR_ASSERT_HELD(&lock);
     const weir__range given = {.start = number_of(address), .end = number_of(address) + size};
     weir__range *old;
-    (void)pthread_mutex_lock(&lock);
-    const struct heap *heap = heap_in(&given);
+    struct heap *heap = heap_in(&given);
     if (heap != NULL) {
+        heap->has_memory = true;
         find(FINDING_MEMORY_LATE, "memory " RANGE_FORMAT " came after the heap " RANGE_FORMAT " in \"%s\"", given.start,
              given.end, RANGE_OF(heap), heap->domain->name);
     }
@@ -390,10 +410,25 @@ void weir_mstx_check_given(const void *address, uint64_t size)
     struct memory *memory = size > 0 ? calloc(1, sizeof(*memory)) : NULL;
     if (memory != NULL) {
         memory->range = given;
+        memory->device = device;
         weir__range_insert(&memories, &memory->range);
     } else if (size > 0) {
         no_host_memory("memory");
     }
+}
+
+void weir_mstx_check_given(const void *address, uint64_t size)
+{
+    (void)pthread_mutex_lock(&lock);
+    enter_memory(address, size, NO_DEVICE);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void weir__mstx_check_saw(const void *address, uint64_t size, int64_t device)
+{
+    (void)pthread_mutex_lock(&lock);
+    sees_all = true;
+    enter_memory(address, size, device);
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -835,6 +870,9 @@ __attribute__((destructor)) static void end(void)
         for (struct space *space = domain->spaces; space != NULL; space = space->next) {
             tell_left_over(&space->regions, "region", domain);
             tell_left_over(&space->heaps, "heap", domain);
+            for (weir__range *heap = weir__tree_end(&space->heaps, 0); heap != NULL; heap = weir__tree_step(heap, 1)) {
+                judge_lifetime((struct heap *)heap);
+            }
         }
     }
     summarise();

@@ -25,9 +25,14 @@ WEIR_MSTX_CHECK_API void weir_mstx_check_announced(uint64_t *heaps, uint64_t *re
 
 /* The caller reports to the tool that the runtime has given this memory (_given), is about to take back the memory that
  * starts there (_taken), or has refused to take it back (_kept). A preloaded tool observes ACL's calls itself
- * (memory.c). The tool does not check a heap in memory that was not reported to it. */
+ * (memory.c). Unless it does, the tool does not check a heap in memory that was not reported to it. */
 WEIR_MSTX_CHECK_API void weir_mstx_check_given(const void *address, uint64_t size);
 WEIR_MSTX_CHECK_API void weir_mstx_check_taken(const void *address);
 WEIR_MSTX_CHECK_API void weir_mstx_check_kept(const void *address);
+
+/* The tool itself saw the runtime give memory of a device (NO_DEVICE: not known, or memory of the host). From then on
+ * it knows all memory. */
+enum { NO_DEVICE = -1 };
+void weir__mstx_check_saw(const void *address, uint64_t size, int64_t device);
 
 #endif
