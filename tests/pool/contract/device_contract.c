@@ -385,22 +385,49 @@ struct order {
     void *stream[streams]; /* the last is NULL */
 };
 
-/* A piece of work, with its position among all ended pieces of work: 1 is the first, 0 means that it has not ended. */
-struct work {
+/* A piece of work that was queued. It is not in the frame of its case: a case that fails leaves its work behind, which
+ * ends later, while other cases run. */
+struct queued {
+    struct queued *next;
     atomic_uint place;
 };
 
-static atomic_uint ended_works;
+/* A case's name for a piece of work. */
+struct work {
+    struct queued *queued;
+};
+
+static struct queued *all_queued;
+static atomic_uint ended_works; /* of all cases */
 
 static void note_end(void *ctx)
 {
-    struct work *work = ctx;
-    atomic_store(&work->place, atomic_fetch_add(&ended_works, 1) + 1);
+    struct queued *queued = ctx;
+    atomic_store(&queued->place, atomic_fetch_add(&ended_works, 1) + 1);
 }
 
-static bool has_ended(struct work *work)
+/* Returns the position of a piece of work among all ended pieces of work: 0 means that it has not ended. */
+static unsigned place_of(const struct work *work)
 {
-    return atomic_load(&work->place) != 0;
+    return atomic_load(&work->queued->place);
+}
+
+static bool has_ended(const struct work *work)
+{
+    return place_of(work) != 0;
+}
+
+static void forget_ended(void)
+{
+    for (struct queued **link = &all_queued; *link != NULL;) {
+        struct queued *queued = *link;
+        if (atomic_load(&queued->place) != 0) {
+            *link = queued->next;
+            free(queued);
+        } else {
+            link = &queued->next;
+        }
+    }
 }
 
 static void start_with_events(struct rig *rig)
@@ -417,7 +444,6 @@ static void start_order(struct order *order)
     if (tested->queue == NULL || tested->stream_create == NULL || tested->stream_destroy == NULL) {
         stop_and_skip(&order->rig, "STREAM ORDER IS NOT TESTED: weir_tested_device has no way to queue work");
     }
-    atomic_store(&ended_works, 0);
     for (int i = 0; i < streams - 1; i++) {
         assert_int_equal(tested->stream_create(order->rig.device, &order->stream[i]), WEIR_OK);
     }
@@ -433,12 +459,16 @@ static void stop_order(struct order *order)
         assert_int_equal(tested->stream_destroy(order->rig.device, order->stream[i]), WEIR_OK);
     }
     stop(&order->rig);
+    forget_ended();
 }
 
 static void queue(struct order *order, void *stream, unsigned units, struct work *work)
 {
-    atomic_store(&work->place, 0);
-    assert_int_equal(tested->queue(order->rig.device, stream, units, note_end, work), WEIR_OK);
+    work->queued = calloc(1, sizeof(*work->queued));
+    assert_non_null(work->queued);
+    work->queued->next = all_queued;
+    all_queued = work->queued;
+    assert_int_equal(tested->queue(order->rig.device, stream, units, note_end, work->queued), WEIR_OK);
 }
 
 static weir_event *new_event(struct order *order)
@@ -638,7 +668,7 @@ static void play_wait(struct order *order, void *one, void *other)
     assert_false(has_ended(&first)); /* no call has blocked */
     sync_stream(order, other);
     assert_true(has_ended(&first) && has_ended(&second));
-    assert_true(atomic_load(&first.place) < atomic_load(&second.place));
+    assert_true(place_of(&first) < place_of(&second));
     end_event(order, event);
 }
 
@@ -659,7 +689,7 @@ static void play_wait_and_record(struct order *order, void *one, void *other)
     record(order, event, other);
     queue(order, other, 1, &second);
     sync_stream(order, other);
-    assert_true(has_ended(&first) && atomic_load(&first.place) < atomic_load(&second.place));
+    assert_true(has_ended(&first) && place_of(&first) < place_of(&second));
     end_event(order, event);
 }
 
@@ -737,7 +767,7 @@ static void play_chain(struct order *order, void *one, void *other)
     sync_event(order, passed_on);
     assert_true(has_ended(&first));
     sync_stream(order, third);
-    assert_true(has_ended(&last) && atomic_load(&first.place) < atomic_load(&last.place));
+    assert_true(has_ended(&last) && place_of(&first) < place_of(&last));
     end_event(order, event);
     end_event(order, passed_on);
     assert_int_equal(tested->stream_destroy(order->rig.device, third), WEIR_OK);
@@ -759,8 +789,8 @@ static void play_sync(struct order *order, void *one, void *other)
     assert_false(has_ended(&works[0]));
     sync_stream(order, one);
     assert_true(has_ended(&works[0]) && has_ended(&works[1]) && has_ended(&works[2]));
-    assert_true(atomic_load(&works[0].place) < atomic_load(&works[1].place));
-    assert_true(atomic_load(&works[1].place) < atomic_load(&works[2].place));
+    assert_true(place_of(&works[0]) < place_of(&works[1]));
+    assert_true(place_of(&works[1]) < place_of(&works[2]));
 }
 
 static void a_stream_is_waited_for_to_its_end(void)

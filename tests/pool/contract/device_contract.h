@@ -37,7 +37,8 @@ typedef struct weir_tested_device {
     const char *name;
 
     /* Makes a device with at least `capacity_bytes` of memory. Its memory must hold 32 regions of its granularity, and
-     * 32 pages if it has virtual memory. The suite has one device at a time. */
+     * 32 pages if it has virtual memory. The suite has one device at a time, but a case that fails leaves its device,
+     * its streams and their work behind; that work may end during later cases. */
     weir_status (*create)(uint64_t capacity_bytes, weir_device **device);
     /* Destroys the device. If this slot is NULL, the suite calls weir_device_destroy. */
     weir_status (*destroy)(weir_device *device);
