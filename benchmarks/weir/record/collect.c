@@ -15,6 +15,7 @@
 #include "collect.h"
 
 #include "shared/clock.h"
+#include "shared/descriptor.h"
 #include "shared/record_text.h"
 #include "trace/out_file.h"
 #include "trace/trace.h"
@@ -102,7 +103,7 @@ static bool write_text(void *ctx, const char *text, size_t length)
     if (target->fd >= 0) {
         return write_piece(target, target->fd, text, length);
     }
-    const int fd = open(out_file_path(&target->file), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = above_standard(open(out_file_path(&target->file), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC));
     if (fd < 0) {
         target->failure = errno;
         return false;
@@ -412,7 +413,7 @@ size_t collector_drain(struct collector *collector, bool ended)
 static bool make_channel(struct collector *collector)
 {
     const struct collect_options *options = &collector->options;
-    collector->fd = memfd_create("weir-record", MFD_CLOEXEC);
+    collector->fd = above_standard(memfd_create("weir-record", MFD_CLOEXEC));
     if (collector->fd < 0 || ftruncate(collector->fd, channel_bytes) != 0) {
         return false;
     }

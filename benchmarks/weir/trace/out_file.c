@@ -5,6 +5,8 @@
 
 #include "trace/out_file.h"
 
+#include "shared/descriptor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -81,7 +83,8 @@ struct target {
 static bool look_at_target(struct target *target, const char *path)
 {
     const int standard = same_standard_stream(path);
-    const int fd = standard >= 0 ? fcntl(standard, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    const int fd = standard >= 0 ? fcntl(standard, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                                 : above_standard(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY));
     *target = (struct target){.straight = -1, .exists = fd >= 0};
     if (fd < 0 && (standard >= 0 || errno != ENOENT || path[0] == '\0')) {
         return false;
@@ -132,7 +135,8 @@ static int create_beside(const char *target, char **beside)
 {
     for (int i = 0; i < most_tries; i++) {
         char *const name = name_beside(target);
-        const int fd = name != NULL ? open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;
+        const int fd =
+            name != NULL ? above_standard(open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) : -1;
         if (fd >= 0) {
             *beside = name;
             return fd;

@@ -6,6 +6,8 @@
  */
 #include "trace_internal.h"
 
+#include "shared/descriptor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -105,7 +107,7 @@ static bool look_at_file(int file, const char *path, struct buffer *buffer, stru
 bool trace_slurp(const char *path, uint64_t max_bytes, unsigned char **bytes, size_t *size, struct trace_error *error)
 {
     bool standard_input = strcmp(path, "-") == 0;
-    int file = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int file = standard_input ? STDIN_FILENO : above_standard(open(path, O_RDONLY | O_CLOEXEC));
     if (file < 0) {
         return say_system(error, path, "open");
     }

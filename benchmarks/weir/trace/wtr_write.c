@@ -7,6 +7,8 @@
 #include "out_file.h"
 #include "trace_internal.h"
 
+#include "shared/descriptor.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <lzma.h>
@@ -366,7 +368,7 @@ bool trace_packs(const char *path)
 static void put_file(struct writer *writer, const char *from)
 {
     char part[4096];
-    FILE *file = fopen(from, "rb");
+    FILE *file = open_stream_above_standard(from, O_RDONLY, "rb");
     size_t count = 1;
     while (file != NULL && count > 0 && !writer->failed) {
         count = fread(part, 1, sizeof(part), file);

@@ -11,6 +11,8 @@
 
 #include "sim_internal.h"
 
+#include "shared/descriptor.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +49,7 @@ static bool contains(const weir__sim_backing *backing, uint64_t address, uint64_
 /* Creates the file that fresh regions map. Returns -1 on failure. */
 static int open_poison(void)
 {
-    int file = memfd_create("weir-sim-poison", MFD_CLOEXEC);
+    int file = above_standard(memfd_create("weir-sim-poison", MFD_CLOEXEC));
     char *bytes = malloc(POISON_BYTES);
     bool written = false;
     if (file >= 0 && bytes != NULL) {
@@ -64,7 +66,7 @@ static int open_poison(void)
 
 static int open_physical(uint64_t size)
 {
-    int file = memfd_create("weir-sim-physical", MFD_CLOEXEC);
+    int file = above_standard(memfd_create("weir-sim-physical", MFD_CLOEXEC));
     if (file >= 0 && ftruncate(file, (off_t)size) != 0) {
         (void)close(file);
         file = -1;

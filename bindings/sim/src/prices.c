@@ -11,6 +11,8 @@
 
 #include "sim_internal.h"
 
+#include "shared/descriptor.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -200,7 +202,7 @@ static weir_status read_lines(struct reader *reader, FILE *file)
 static weir_status read_file(const char *function, const char *path, weir_sim_costs *costs)
 {
     struct reader reader = {.function = function, .path = path};
-    FILE *file = fopen(path, "re");
+    FILE *file = open_stream_above_standard(path, O_RDONLY, "r");
     if (file == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s: %s", function, path, strerror(errno));
     }

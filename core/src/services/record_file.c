@@ -18,6 +18,7 @@
 #include "base/tuning.h"
 #include "shared/assert.h"
 #include "shared/cancel.h"
+#include "shared/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -288,7 +289,7 @@ static int open_file(const char *path, int flags)
     WEIR_ASSERT(path != NULL);
     int fd = -1;
     do {
-        fd = UNCANCELLED(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666));
+        fd = UNCANCELLED(above_standard(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666)));
     } while (fd < 0 && errno == EINTR);
     return fd;
 }

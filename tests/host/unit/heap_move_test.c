@@ -297,6 +297,24 @@ TEST(another_file_takes_the_number)
     assert_int_equal(close(before), 0);
 }
 
+/* A daemon has closed its standard streams. Their numbers are for the program's next files. */
+TEST(the_userfaultfd_is_no_standard_stream)
+{
+    struct traffic t;
+    if (!kernel_moves()) {
+        skip();
+    }
+    const int input = dup(STDIN_FILENO);
+    (void)close(STDIN_FILENO);
+    begin(&t, 0);
+    play(&t, 2000);
+    assert_true(stats_of(&t).moved_bytes > 0);
+    assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+    end(&t);
+    assert_int_equal(dup2(input, STDIN_FILENO), input >= 0 ? STDIN_FILENO : -1);
+    (void)close(input);
+}
+
 TEST(systems_that_refuse_are_named)
 {
     struct traffic t;

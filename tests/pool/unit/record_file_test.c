@@ -69,6 +69,22 @@ static void note(weir_recorder *recorder, weir_trace_kind kind, uint64_t id)
     weir_recorder_note(recorder, &(weir_trace_event){.kind = kind, .id = id, .size = 8, .stream = 0});
 }
 
+/* A recorder that has a standard stream's number would have the program's printed lines in its file. */
+TEST(a_file_is_no_standard_stream)
+{
+    weir_recorder *recorder = NULL;
+    const int error = dup(STDERR_FILENO);
+    (void)close(STDERR_FILENO);
+    const weir_status status = weir_recorder_create_file(path, "", &recorder);
+    const int taken = fcntl(STDERR_FILENO, F_GETFD);
+    (void)dup2(error, STDERR_FILENO);
+    (void)close(error);
+    assert_int_equal(status, WEIR_OK);
+    assert_int_equal(taken, -1);
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    assert_int_equal(unlink(path), 0);
+}
+
 /* --- nothing is lost --- */
 
 enum { threads = 3, events = 200000 }; /* events of each thread: more than its ring buffer holds */

@@ -14,6 +14,7 @@
 #include "tell.h"
 
 #include "shared/clock.h"
+#include "shared/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,7 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) bool telling;
 
 static struct channel *map_channel(const char *path)
 {
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    const int fd = above_standard(open(path, O_RDWR | O_CLOEXEC));
     if (fd < 0) {
         return NULL;
     }

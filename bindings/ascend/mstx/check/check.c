@@ -34,6 +34,7 @@
 #include "../src/mstx_abi.h"
 #include "../src/range_tree.h"
 #include "shared/assert.h"
+#include "shared/descriptor.h"
 #include "shared/number_map.h"
 
 /* X(NAME, "kind"): the kinds of findings, as in README.md. */
@@ -826,7 +827,7 @@ static void begin(void)
     const char *path = secure_getenv("WEIR_MSTX_CHECK_REPORT");
     process = getpid();
     if (path != NULL && path[0] != '\0') {
-        report = fopen(path, "w");
+        report = open_stream_above_standard(path, O_WRONLY | O_CREAT | O_TRUNC, "w");
         if (report == NULL) {
             (void)fprintf(stderr, "weir_mstx_check: cannot write %s; findings go to stderr\n", path);
         }

@@ -1,6 +1,8 @@
 /* report.c: the report at aclFinalize or at the end of the process. */
 #include "base/report.h"
 
+#include "shared/descriptor.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -153,7 +155,8 @@ void acl__report_print(void)
     if (strcmp(to, "none") == 0) {
         return;
     }
-    FILE *file = strcmp(to, "stderr") == 0 ? stderr : fopen(to, "a");
+    FILE *file =
+        strcmp(to, "stderr") == 0 ? stderr : open_stream_above_standard(to, O_WRONLY | O_CREAT | O_APPEND, "a");
     if (file == NULL) {
         (void)fprintf(stderr, "weir ascendcl: the report cannot be written to %s: %s\n", to, strerror(errno));
         file = stderr;

@@ -12,6 +12,8 @@
  */
 #include "network.h"
 
+#include "shared/descriptor.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -250,7 +252,7 @@ static bool name_word(struct reader *r, const char *what, struct word *w)
     return true;
 }
 
-static bool link(struct reader *r, uint32_t blob)
+static bool link_blob(struct reader *r, uint32_t blob)
 {
     WEIR_ASSERT(blob < r->network->blob_count);
     acl__network *n = r->network;
@@ -273,7 +275,7 @@ static bool read_bottom(struct reader *r, acl__layer *layer)
                     layer->name, SHOWN(w));
     }
     r->network->blobs[blob - 1].consumers++;
-    return link(r, blob - 1);
+    return link_blob(r, blob - 1);
 }
 
 static bool read_top(struct reader *r, acl__layer *layer)
@@ -292,7 +294,7 @@ static bool read_top(struct reader *r, acl__layer *layer)
     }
     n->blobs[n->blob_count] = (acl__blob){.name = keep(r, w), .producer = (uint32_t)(layer - n->layers)};
     *slot = ++n->blob_count;
-    return link(r, n->blob_count - 1);
+    return link_blob(r, n->blob_count - 1);
 }
 
 /* --- parameters --- */
@@ -679,7 +681,7 @@ static weir_status read_file(const char *path, FILE *file, char **text, size_t *
 
 weir_status acl__network_read(const char *path, acl__network **out, acl__model_error *error)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = open_stream_above_standard(path, O_RDONLY, "rb");
     if (file == NULL) {
         snprintf(error->text, sizeof(error->text), "%s: %s", path, strerror(errno));
         return WEIR_ERR_DEVICE;

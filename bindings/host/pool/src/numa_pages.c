@@ -11,6 +11,7 @@
 #include "numa_pages.h"
 
 #include "cgroup.h"
+#include "shared/descriptor.h"
 #include "shared/round_up.h"
 #include "topology_internal.h"
 
@@ -400,7 +401,7 @@ static bool lines_open(struct lines *lines, const char *root, const char *path)
     char full[512];
     const int length = snprintf(full, sizeof(full), "%s%s", root, path);
     lines->begin = lines->end = 0;
-    lines->file = length > 0 && (size_t)length < sizeof(full) ? open(full, O_RDONLY | O_CLOEXEC) : -1;
+    lines->file = length > 0 && (size_t)length < sizeof(full) ? above_standard(open(full, O_RDONLY | O_CLOEXEC)) : -1;
     return lines->file >= 0;
 }
 

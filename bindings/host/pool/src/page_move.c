@@ -4,6 +4,7 @@
 #include "numa_pages.h"
 
 #include "shared/assert.h"
+#include "shared/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,17 +49,17 @@ static bool open_file(weir__page_mover *mover)
     WEIR_ASSERT(!mover->is_open && !mover->is_tried);
     mover->is_tried = true;
     mover->process = (long)getpid();
-    const long file = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    const int file = above_standard((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
     if (file < 0) {
         return refuse(mover);
     }
     struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_MOVE};
-    if (ioctl((int)file, UFFDIO_API, &api) != 0) {
+    if (ioctl(file, UFFDIO_API, &api) != 0) {
         (void)refuse(mover);
-        (void)close((int)file);
+        (void)close(file);
         return false;
     }
-    mover->file = (int)file;
+    mover->file = file;
     mover->is_open = true;
     return true;
 }

@@ -13,6 +13,7 @@
 #include "host_internal.h"
 #include "shared/assert.h"
 #include "shared/cancel.h"
+#include "shared/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -201,7 +202,7 @@ static weir_status check_name(const char *name)
 
 static weir_status open_locked(weir_shared_limit *limit, struct stat *facts)
 {
-    limit->file = shm_open(limit->path, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    limit->file = above_standard(shm_open(limit->path, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (limit->file == NO_FILE) {
         return REFUSE_CREATE(WEIR_ERR_UNSUPPORTED, "shared memory %s: %s", limit->path, strerror(errno));
     }

@@ -7,6 +7,7 @@
 #include "topology_internal.h"
 
 #include "shared/cancel.h"
+#include "shared/descriptor.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -29,7 +30,7 @@ static bool read_text(const char *root, const char *path, char *text, size_t siz
     if (length < 0 || (size_t)length >= sizeof(full)) {
         return false;
     }
-    const int file = open(full, O_RDONLY | O_CLOEXEC);
+    const int file = above_standard(open(full, O_RDONLY | O_CLOEXEC));
     if (file < 0) {
         return false;
     }
@@ -290,9 +291,14 @@ static bool read_devices(struct reading *reading)
     char path[PATH_MOST];
     (void)snprintf(path, sizeof(path), "%s/sys/bus/pci/devices", reading->root);
     errno = 0;
-    DIR *folder = opendir(path);
+    const int file = above_standard(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = file >= 0 ? fdopendir(file) : NULL;
     if (folder == NULL) {
-        return errno != ENOMEM;
+        const bool enough = errno != ENOMEM;
+        if (file >= 0) {
+            (void)close(file);
+        }
+        return enough;
     }
     bool enough = true;
     for (const struct dirent *entry = readdir(folder); enough && entry != NULL; entry = readdir(folder)) {
