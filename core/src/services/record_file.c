@@ -19,6 +19,7 @@
 #include "shared/assert.h"
 #include "shared/cancel.h"
 #include "shared/descriptor.h"
+#include "shared/own_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -149,24 +150,13 @@ static void *drain_until_the_end(void *ctx)
         if (file->begun && !file->ending) {
             pthread_mutex_unlock(&file->lock);
             (void)weir_recorder_drain(recorder, NULL); /* the end of the recording reports a failure */
+            const bool alone = weir__own_threads_are_alone();
             pthread_mutex_lock(&file->lock);
+            file->ending |= alone;
         }
     }
     pthread_mutex_unlock(&file->lock);
     return NULL;
-}
-
-/* Starts the draining thread with all signals blocked: the process's signals are for its own threads. */
-static int start_thread(weir_recorder *recorder)
-{
-    WEIR_ASSERT(recorder->file != NULL && !recorder->file->begun);
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&recorder->file->thread, NULL, drain_until_the_end, recorder);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
 }
 
 static void set(struct weir__record_file *file, bool *flag)
@@ -246,7 +236,7 @@ static weir_status recorder_with_file(weir_pool *pool, int fd, const char *sourc
     if (self != NULL) {
         self->file = file;
     }
-    if (self == NULL || start_thread(self) != 0) {
+    if (self == NULL || weir__own_thread_start(&self->file->thread, drain_until_the_end, self) != 0) {
         file_fini(file);
         free(file);
         if (self != NULL) {

@@ -414,3 +414,45 @@ TEST(test_unloading_while_recorded)
 {
     assert_int_equal(in_child(unload_while_recorded), 0);
 }
+
+/* Threads of the library go on after the library was closed, so its code has to stay. */
+static int close_while_threads_run(void)
+{
+    void *library = dlopen(HOST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != NULL);
+    void *symbol = dlsym(library, "plugin_leave_threads");
+    int (*leave_threads)(const char *path);
+    memcpy(&leave_threads, &symbol, sizeof(symbol));
+    CHECK(leave_threads("/dev/null") == 0);
+    CHECK(dlclose(library) == 0);
+    CHECK(dlopen(HOST_PLUGIN, RTLD_NOW | RTLD_NOLOAD) != NULL);
+    (void)usleep(50000); /* both threads wake several times */
+    return 0;
+}
+
+TEST(test_unloading_while_threads_run)
+{
+    assert_int_equal(in_child(close_while_threads_run), 0);
+}
+
+static int leave_threads_to_the_end(void)
+{
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    weir_heap *heap = NULL;
+    weir_recorder *recorder = NULL;
+    config.flags = WEIR_HEAP_DECAY_THREAD;
+    config.decay_ms = 60000;
+    CHECK(weir_heap_create(&config, &heap) == WEIR_OK && weir_heap_alloc(heap, 12345) != NULL);
+    CHECK(weir_recorder_create_file("/dev/null", "", &recorder) == WEIR_OK);
+    pthread_exit(NULL);
+}
+
+/* The main thread ends, and the threads of the library alone do not keep the process. */
+TEST(test_threads_end_with_the_program)
+{
+#ifdef __SANITIZE_THREAD__
+    print_message("the thread sanitizer has a thread of its own in the process\n");
+    skip();
+#endif
+    assert_int_equal(in_child(leave_threads_to_the_end), 0);
+}

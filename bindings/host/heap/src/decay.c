@@ -5,9 +5,9 @@
 
 #include "shared/cancel.h"
 #include "shared/clock.h"
+#include "shared/own_thread.h"
 
 #include <limits.h>
-#include <signal.h>
 
 enum { DEFAULT_DECAY_MS = 1000 };
 #define NS_OF_MS UINT64_C(1000000)
@@ -47,11 +47,13 @@ static uint64_t slot_ns_of(const weir_heap *heap)
     return ms < 0 ? 0 : (ms == 0 ? DEFAULT_DECAY_MS : (uint64_t)ms) * NS_OF_MS / WEIR__HOST_DECAY_SLOTS;
 }
 
-/* Sleeps for a quarter of the decay time, at least a millisecond. Returns false when the heap ends. */
-static bool sleep_a_slot(weir_heap *heap)
+/* Sleeps for a part of the decay time. Returns false when the thread must end: the heap ends, or all threads of the
+ * program have. */
+static bool sleep_a_while(weir_heap *heap)
 {
     WEIR_ASSERT(slot_ns_of(heap) > 0);
-    const uint64_t slot_ns = slot_ns_of(heap);
+    const uint64_t most_ns = OWN_THREAD_LOOK_MS * NS_OF_MS;
+    const uint64_t slot_ns = slot_ns_of(heap) < most_ns ? slot_ns_of(heap) : most_ns;
     const uint64_t until_ns = wall_ns() + (slot_ns > NS_OF_MS ? slot_ns : NS_OF_MS);
     const struct timespec until = {.tv_sec = (time_t)(until_ns / NS_OF_S), .tv_nsec = (long)(until_ns % NS_OF_S)};
     (void)pthread_mutex_lock(&heap->decay_lock);
@@ -61,13 +63,13 @@ static bool sleep_a_slot(weir_heap *heap)
     }
     const bool ends = heap->decay_ends;
     (void)pthread_mutex_unlock(&heap->decay_lock);
-    return !ends;
+    return !ends && !weir__own_threads_are_alone();
 }
 
 static void *decay_until_the_end(void *argument)
 {
     weir_heap *heap = argument;
-    while (sleep_a_slot(heap)) {
+    while (sleep_a_while(heap)) {
         for (size_t i = 0; i < WEIR__HEAP_SOURCES; i++) {
             if (own_pool(heap, i) != NULL) {
                 weir__host_decay_step(own_pool(heap, i), wall_ns());
@@ -75,20 +77,6 @@ static void *decay_until_the_end(void *argument)
         }
     }
     return NULL;
-}
-
-/* Starts the decay thread with all signals blocked, so that only threads of the program handle the program's
- * signals. */
-static bool start_thread(weir_heap *heap)
-{
-    WEIR_ASSERT(!heap->has_decay_thread && !heap->decay_ends);
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&heap->decay_thread, NULL, decay_until_the_end, heap);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
 }
 
 static void init_locks(weir_heap *heap)
@@ -117,7 +105,7 @@ weir_status weir__heap_decay_start(weir_heap *heap)
         return WEIR_OK;
     }
     init_locks(heap);
-    heap->has_decay_thread = start_thread(heap);
+    heap->has_decay_thread = weir__own_thread_start(&heap->decay_thread, decay_until_the_end, heap) == 0;
     if (!heap->has_decay_thread) {
         (void)pthread_cond_destroy(&heap->decay_end);
         (void)pthread_mutex_destroy(&heap->decay_lock);

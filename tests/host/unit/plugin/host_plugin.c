@@ -2,6 +2,7 @@
  * unloaded. */
 #include <weir/heap.h>
 #include <weir/host.h>
+#include <weir/trace.h>
 
 #include <pthread.h>
 #include <string.h>
@@ -14,6 +15,7 @@ static weir_host_pool *pool;
 SEEN int plugin_use(void);
 SEEN int plugin_end(void);
 SEEN int plugin_leave_heap(void);
+SEEN int plugin_leave_threads(const char *path);
 
 static weir_host_pool *the_pool(void)
 {
@@ -59,4 +61,18 @@ int plugin_leave_heap(void)
 {
     weir_heap *heap = NULL;
     return weir_heap_create(NULL, &heap) == WEIR_OK && weir_heap_alloc(heap, 12345) != NULL ? 0 : 1;
+}
+
+/* A heap with a decay thread and a recorder with a thread that writes its file, which are never ended. */
+int plugin_leave_threads(const char *path)
+{
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    weir_heap *heap = NULL;
+    weir_recorder *recorder = NULL;
+    config.flags = WEIR_HEAP_DECAY_THREAD;
+    config.decay_ms = 4;
+    return weir_heap_create(&config, &heap) == WEIR_OK && weir_heap_alloc(heap, 12345) != NULL &&
+                   weir_recorder_create_file(path, "plug-in", &recorder) == WEIR_OK
+               ? 0
+               : 1;
 }

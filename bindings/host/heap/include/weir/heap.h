@@ -51,8 +51,10 @@ enum {
     /* With `pool`: the host cannot access the memory. weir_heap_realloc then never moves a block. */
     WEIR_HEAP_NO_HOST_ACCESS = 1u << 1,
     /* Memory of the process: a thread of the heap lets idle memory decay, also while the program makes no call. The
-     * thread wakes four times in decay_ms, blocks all signals, and is joined by weir_heap_destroy. A child of fork has
-     * no such thread. No thread is started if decay_ms is WEIR_HEAP_DECAY_AT_ONCE or WEIR_HEAP_DECAY_NEVER. */
+     * thread wakes four times in decay_ms, and at least once a second. It blocks all signals. weir_heap_destroy joins
+     * it. A process whose main thread has called pthread_exit ends with its other threads all the same. A library that
+     * has started a thread stays loaded after dlclose. A child of fork has no such thread. No thread is started if
+     * decay_ms is WEIR_HEAP_DECAY_AT_ONCE or WEIR_HEAP_DECAY_NEVER. */
     WEIR_HEAP_DECAY_THREAD = 1u << 2,
 };
 

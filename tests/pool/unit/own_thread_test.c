@@ -1,0 +1,128 @@
+/* tests/pool/unit/own_thread_test.c: threads of weir in a foreign process: they handle none of its signals and do not
+ * keep it alive. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_yield, pipe2 */
+#endif
+
+#include "rig/test.h"
+#include "shared/own_thread.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *read_mask(void *into)
+{
+    return pthread_sigmask(SIG_SETMASK, NULL, into) == 0 ? into : NULL;
+}
+
+TEST(a_thread_blocks_all_signals)
+{
+    sigset_t before;
+    sigset_t after;
+    sigset_t blocked;
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
+    assert_int_equal(weir__own_thread_start(&thread, read_mask, &blocked), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, &blocked);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+    for (int number = 1; number <= SIGRTMAX; number++) {
+        const bool can_block = number != SIGKILL && number != SIGSTOP && (number < 32 || number >= SIGRTMIN);
+        assert_true(!can_block || sigismember(&blocked, number) == 1);
+        assert_int_equal(sigismember(&after, number), sigismember(&before, number));
+    }
+}
+
+static void *is_alone(void *into)
+{
+    *(bool *)into = weir__own_threads_are_alone();
+    return into;
+}
+
+TEST(a_thread_beside_the_main_thread_is_not_alone)
+{
+    bool alone = true;
+    pthread_t thread;
+    assert_int_equal(weir__own_thread_start(&thread, is_alone, &alone), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(alone);
+}
+
+static atomic_int looks;
+static atomic_bool program_is_done;
+
+/* Looks until it is alone. Ends the process with 3 if the program's thread still worked then. */
+static void *look_until_alone(void *unused)
+{
+    while (!weir__own_threads_are_alone()) {
+        (void)atomic_fetch_add(&looks, 1);
+        (void)sched_yield();
+    }
+    if (!atomic_load(&program_is_done)) {
+        _exit(3);
+    }
+    return unused;
+}
+
+/* Lives until the main thread has ended and the other threads have looked for many times since. */
+static void *work_on(void *unused)
+{
+    char link[8];
+    while (readlink("/proc/self/exe", link, sizeof(link)) > 0) {
+        (void)sched_yield();
+    }
+    const int before = atomic_load(&looks);
+    while (atomic_load(&looks) < before + 50) {
+        (void)sched_yield();
+    }
+    atomic_store(&program_is_done, true);
+    return unused;
+}
+
+static void leave_threads(void)
+{
+    pthread_t thread;
+    if (weir__own_thread_start(&thread, look_until_alone, NULL) != 0 ||
+        weir__own_thread_start(&thread, look_until_alone, NULL) != 0 ||
+        pthread_create(&thread, NULL, work_on, NULL) != 0) {
+        _exit(2);
+    }
+    pthread_exit(NULL);
+}
+
+/* Returns the status of the process, or -1 if it had to be killed. */
+static int end_of(pid_t process)
+{
+    int status = 0;
+    for (int tenths = 0; tenths < 600; tenths++) {
+        if (waitpid(process, &status, WNOHANG) == process) {
+            return status;
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    (void)kill(process, SIGKILL);
+    (void)waitpid(process, NULL, 0);
+    return -1;
+}
+
+TEST(a_process_ends_with_the_last_thread_of_the_program)
+{
+#ifdef __SANITIZE_THREAD__
+    print_message("the thread sanitizer has a thread of its own in the process\n");
+    skip();
+#endif
+    (void)fflush(NULL);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) {
+        leave_threads();
+    }
+    assert_int_equal(end_of(process), 0);
+}
