@@ -341,12 +341,88 @@ TEST(a_name_outlives_killed_processes)
     assert_true(stats_of(limit).held_bytes >= 6 * MIB);
     ok(weir_shared_limit_destroy(limit));
     kill_child(child);
-    assert_true(file_exists(name));
     limit = join(name, 12 * MIB); /* the limit may be set anew, because no process uses it any more */
     assert_int_equal(stats_of(limit).held_bytes, 0);
     assert_int_equal(stats_of(limit).limit_bytes, 12 * MIB);
     ok(weir_shared_limit_destroy(limit));
     assert_false(file_exists(name));
+}
+
+/* A process that takes the slot of a killed one holds nothing. */
+TEST(a_slot_is_empty_for_the_next_process)
+{
+    const char *name = name_of("slot");
+    weir_shared_limit *limit = join(name, 10 * MIB);
+    const struct child child = start_child(hold_six, name);
+    await_child(child);
+    kill_child(child);
+    weir_shared_limit *next = join(name, 0);
+    assert_int_equal(stats_of(next).own_bytes, 0);
+    assert_int_equal(stats_of(next).held_bytes, 0);
+    assert_int_equal(stats_of(next).ended_processes, 1);
+    assert_true(stats_of(next).returned_bytes >= 6 * MIB);
+    ok(weir_shared_limit_destroy(next));
+    ok(weir_shared_limit_destroy(limit));
+}
+
+/* The limit is the most that is held: its last byte is given, and one more is not. */
+TEST(the_last_byte_is_given)
+{
+    weir_shared_limit *limit = join(NULL, MIB);
+    assert_true(weir__shared_limit_take(limit, MIB - 1));
+    assert_false(weir__shared_limit_take(limit, 2));
+    assert_true(weir__shared_limit_take(limit, 1));
+    assert_false(weir__shared_limit_take(limit, 1));
+    weir__shared_limit_give(limit, MIB);
+    assert_true(weir__shared_limit_take(limit, MIB));
+    assert_false(weir__shared_limit_take(limit, UINT64_MAX));
+    weir__shared_limit_give(limit, MIB);
+    ok(weir_shared_limit_destroy(limit));
+}
+
+static void join_and_exit(const char *name)
+{
+    weir_shared_limit *limit = NULL;
+    exit(try_join(name, MIB, &limit) == WEIR_OK ? 0 : 1);
+}
+
+/* The name goes with its last user: at once if that process exits, else when the user next creates a limit. */
+TEST(a_name_goes_with_its_last_user)
+{
+    const char *name = name_of("last");
+    struct child child = start_child(join_and_exit, name);
+    int status = 1;
+    assert_int_equal(waitpid(child.process, &status, 0), child.process);
+    assert_int_equal(status, 0);
+    (void)close(child.from);
+    assert_false(file_exists(name));
+
+    weir_shared_limit *limit = join(name, 10 * MIB);
+    child = start_child(hold_six, name);
+    await_child(child);
+    ok(weir_shared_limit_destroy(limit));
+    limit = join("test-other", MIB);
+    assert_true(file_exists(name)); /* the child uses it */
+    ok(weir_shared_limit_destroy(limit));
+    kill_child(child);
+    limit = join("test-other", MIB);
+    assert_false(file_exists(name));
+    ok(weir_shared_limit_destroy(limit));
+}
+
+/* A child of fork that exits removes nothing that its parent uses. */
+TEST(a_child_of_fork_exits)
+{
+    const char *name = name_of("child");
+    weir_shared_limit *limit = join(name, MIB);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) {
+        exit(0);
+    }
+    assert_int_equal(waitpid(process, NULL, 0), process);
+    assert_true(file_exists(name));
+    ok(weir_shared_limit_destroy(limit));
 }
 
 /* A process that joins a limit twice counts as two processes. */
@@ -533,6 +609,38 @@ TEST(refusals_of_the_system)
         ok(weir_shared_limit_destroy(limit));
     }
     assert_false(file_exists(name));
+}
+
+/* Shared memory that other users may open is refused, since one of them could cut it under the process. */
+TEST(foreign_shared_memory)
+{
+    const char *name = name_of("foreign");
+    const int file = __real_shm_open(path_of(name), O_RDWR | O_CREAT, S_IRUSR | S_IWUSR);
+    assert_true(file >= 0);
+    assert_int_equal(fchmod(file, 0660), 0);
+    expect_refusal(WEIR_ERR_UNSUPPORTED, "with mode 660, not to this user alone", name, MIB);
+    assert_int_equal(fchmod(file, 0600), 0);
+    if (fchown(file, geteuid() + 1, (gid_t)-1) == 0) { /* only root may */
+        expect_refusal(WEIR_ERR_UNSUPPORTED, "belongs to user ", name, MIB);
+        assert_int_equal(fchown(file, geteuid(), (gid_t)-1), 0);
+    }
+    weir_shared_limit *limit = join(name, MIB);
+    ok(weir_shared_limit_destroy(limit));
+    (void)close(file);
+    assert_false(file_exists(name));
+}
+
+/* The descriptors 0 to 2 stay free for the program. */
+TEST(a_limit_takes_no_standard_descriptor)
+{
+    const char *name = name_of("standard");
+    const int input = dup(STDIN_FILENO);
+    (void)close(STDIN_FILENO);
+    weir_shared_limit *limit = join(name, MIB);
+    assert_int_equal(__real_fcntl(STDIN_FILENO, F_GETFD, NULL), -1);
+    ok(weir_shared_limit_destroy(limit));
+    assert_int_equal(dup2(input, STDIN_FILENO), input >= 0 ? STDIN_FILENO : -1);
+    (void)close(input);
 }
 
 /* Shared memory of another layout is refused while a process uses it. Otherwise it is replaced. */

@@ -3,7 +3,8 @@
  * Idea: a page of counters, in shared memory if the limit has a name. Each process has a slot in it and a lock on one
  * byte of the file for as long as it lives: byte 1 + slot. The kernel drops that lock when the process ends in any way,
  * so a slot whose byte is not locked belongs to no process, and its bytes are free. Byte 0 is locked while a process
- * joins or leaves.
+ * joins or leaves. A process refuses a file that another user owns or may open, because its owner could cut it, and an
+ * access to a page that is cut off ends the process.
  * Guarantee: the processes together never hold more than the limit, and nothing that an ended process held is lost to
  * it. A process that is killed inside a function leaves a page that the next one mends (the lock is robust).
  * Cost: a chunk that is taken or given locks the page once; blocks inside chunks cost nothing.
@@ -15,8 +16,10 @@
 #include "shared/cancel.h"
 #include "shared/descriptor.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +45,7 @@ struct weir_shared_limit {
     char path[96]; /* for shm_open */
     pthread_mutex_t pools_lock;
     weir_host_pool *pools; /* linked by next_limited */
+    weir_shared_limit *next_named;
 };
 
 /* --- byte-range locks of the shared file --- */
@@ -200,11 +204,21 @@ static weir_status check_name(const char *name)
     return WEIR_OK;
 }
 
+static bool is_of_this_user_alone(const struct stat *facts)
+{
+    return S_ISREG(facts->st_mode) && facts->st_uid == geteuid() && (facts->st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
 static weir_status open_locked(weir_shared_limit *limit, struct stat *facts)
 {
     limit->file = above_standard(shm_open(limit->path, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (limit->file == NO_FILE) {
         return REFUSE_CREATE(WEIR_ERR_UNSUPPORTED, "shared memory %s: %s", limit->path, strerror(errno));
+    }
+    if (fstat(limit->file, facts) == 0 && !is_of_this_user_alone(facts)) {
+        return REFUSE_CREATE(WEIR_ERR_UNSUPPORTED,
+                             "shared memory %s belongs to user %" PRIuMAX " with mode %o, not to this user alone",
+                             limit->path, (uintmax_t)facts->st_uid, (unsigned)facts->st_mode & 07777);
     }
     if (!lock_byte(limit->file, JOINING, F_OFD_SETLKW) || fstat(limit->file, facts) != 0) {
         return REFUSE_CREATE(WEIR_ERR_UNSUPPORTED, "lock of shared memory %s: %s", limit->path, strerror(errno));
@@ -296,9 +310,53 @@ static void remove_if_last(const weir_shared_limit *limit)
     }
 }
 
+/* Removes a file of shared memory that no process uses any more. Without byte JOINING locked, or if the file has lost
+ * its name already, the name may be another file's. */
+static void remove_if_left(const char *name)
+{
+    struct stat facts;
+    weir_shared_limit left = {.slot = NO_SLOT};
+    const int length = snprintf(left.path, sizeof(left.path), "/%s", name);
+    if (length < 0 || (size_t)length >= sizeof(left.path)) {
+        return;
+    }
+    left.file = above_standard(shm_open(left.path, O_RDWR | O_CLOEXEC, 0));
+    if (left.file == NO_FILE) {
+        return;
+    }
+    if (fstat(left.file, &facts) == 0 && is_of_this_user_alone(&facts) && lock_byte(left.file, JOINING, F_OFD_SETLK) &&
+        fstat(left.file, &facts) == 0 && facts.st_nlink != 0) {
+        remove_if_last(&left);
+    }
+    unlock_all(left.file);
+    (void)close(left.file);
+}
+
+/* Removes the files of this user's limits whose last process was killed. The kernel removes no name. */
+static void remove_all_left(const char *prefix)
+{
+    const int file = above_standard(open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = file >= 0 ? fdopendir(file) : NULL;
+    if (folder == NULL) {
+        if (file >= 0) {
+            (void)close(file);
+        }
+        return;
+    }
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
+            remove_if_left(entry->d_name);
+        }
+    }
+    (void)closedir(folder);
+}
+
 static weir_status join_named(weir_shared_limit *limit, const weir_shared_limit_config *config)
 {
-    (void)snprintf(limit->path, sizeof(limit->path), "/weir-limit-%lu-%s", (unsigned long)geteuid(), config->name);
+    (void)snprintf(limit->path, sizeof(limit->path), "/weir-limit-%lu-", (unsigned long)geteuid());
+    remove_all_left(limit->path + 1);
+    const size_t prefix = strlen(limit->path);
+    (void)snprintf(limit->path + prefix, sizeof(limit->path) - prefix, "%s", config->name);
     weir_status status = open_file(limit);
     if (status != WEIR_OK) {
         return status;
@@ -335,6 +393,65 @@ static weir_status join(weir_shared_limit *limit, const weir_shared_limit_config
     }
     const weir_status status = check_name(config->name);
     return status == WEIR_OK ? join_named(limit, config) : status;
+}
+
+/* --- limits with a name that the process leaves to its end --- */
+
+static pthread_mutex_t named_lock = PTHREAD_MUTEX_INITIALIZER;
+static weir_shared_limit *named; /* linked by next_named */
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+static void lock_named(void)
+{
+    (void)pthread_mutex_lock(&named_lock);
+}
+
+static void unlock_named(void)
+{
+    (void)pthread_mutex_unlock(&named_lock);
+}
+
+/* Locks the list during fork, because a child may create limits of its own. */
+static void watch_forks(void)
+{
+    (void)pthread_atfork(lock_named, unlock_named, unlock_named);
+}
+
+static void note_named(weir_shared_limit *limit)
+{
+    WEIR_ASSERT(limit->file != NO_FILE && limit->slot != NO_SLOT);
+    (void)pthread_once(&watched, watch_forks);
+    (void)pthread_mutex_lock(&named_lock);
+    limit->next_named = named;
+    named = limit;
+    (void)pthread_mutex_unlock(&named_lock);
+}
+
+static void forget_named(const weir_shared_limit *limit)
+{
+    (void)pthread_mutex_lock(&named_lock);
+    weir_shared_limit **link = &named;
+    while (*link != limit) {
+        WEIR_ASSERT(*link != NULL);
+        link = &(*link)->next_named;
+    }
+    *link = limit->next_named;
+    (void)pthread_mutex_unlock(&named_lock);
+}
+
+/* Removes the names of which this process is the last user. Waits for no lock: the process must end. */
+__attribute__((destructor)) static void remove_names_at_exit(void)
+{
+    if (pthread_mutex_trylock(&named_lock) != 0) {
+        return;
+    }
+    for (const weir_shared_limit *limit = named; limit != NULL; limit = limit->next_named) {
+        if (limit->process == (long)getpid() && lock_byte(limit->file, JOINING, F_OFD_SETLK)) {
+            remove_if_last(limit);
+            unlock_byte(limit->file, JOINING);
+        }
+    }
+    (void)pthread_mutex_unlock(&named_lock);
 }
 
 /* Frees all that the limit has. */
@@ -377,6 +494,9 @@ weir_status weir_shared_limit_create(const weir_shared_limit_config *config, wei
     if (status != WEIR_OK) {
         end(limit);
     } else {
+        if (limit->file != NO_FILE) {
+            note_named(limit);
+        }
         *out = limit;
     }
     cancel_restore(state);
@@ -395,8 +515,11 @@ weir_status weir_shared_limit_destroy(weir_shared_limit *limit)
         return weir_refuse(WEIR_ERR_BUSY, "weir_shared_limit_destroy: pools or heaps use the limit");
     }
     const int state = cancel_disable();
-    if (limit->file != NO_FILE && lock_byte(limit->file, JOINING, F_OFD_SETLKW)) {
-        remove_if_last(limit);
+    if (limit->file != NO_FILE) {
+        forget_named(limit);
+        if (lock_byte(limit->file, JOINING, F_OFD_SETLKW)) {
+            remove_if_last(limit);
+        }
     }
     end(limit);
     cancel_restore(state);

@@ -11,11 +11,13 @@
  * then the request fails with WEIR_ERR_LIMIT. Idle memory of other processes goes back by its decay (decay_ms in
  * weir/heap.h) or by a trim there.
  *
- * A limit with a name lies in shared memory of the machine (shm_open), readable by the same user only. If a process
- * ends without destroying its limit, even by SIGKILL, its bytes return to the limit: the kernel drops the process's
- * file lock, and the next request that would be refused, the next process that joins and weir_shared_limit_get_stats
- * find that. A child of fork that has not called exec counts as part of its parent, because it may still use the
- * parent's pages. The shared memory is removed when the last process destroys its limit.
+ * A limit with a name lies in shared memory of the machine (shm_open), which must belong to the same user and be open
+ * to no other. If a process ends without destroying its limit, even by SIGKILL, its bytes return to the limit: the
+ * kernel drops the process's file lock, and the next request that would be refused, the next process that joins and
+ * weir_shared_limit_get_stats find that. A child of fork that has not called exec counts as part of its parent, because
+ * it may still use the parent's pages. The shared memory is removed when the last process destroys its limit or exits.
+ * If the last process is killed, the shared memory is removed when a process of the user next creates a limit with a
+ * name.
  *
  * Thread safety: every function may be called from any thread, except weir_shared_limit_destroy. No function is a
  * cancellation point. A child of fork may only destroy the limit, which does nothing there.
@@ -48,8 +50,9 @@ typedef struct weir_shared_limit_config {
 /* Creates a limit, or joins the limit of that name. WEIR_ERR_INVALID: a NULL argument, a bad name, limit_bytes 0
  * without a name or if no other process uses the name. WEIR_ERR_BUSY: other processes use the name with another
  * limit_bytes (weir_shared_limit_set changes it for all), or WEIR_SHARED_LIMIT_PROCESSES of them use it.
- * WEIR_ERR_UNSUPPORTED: the system refuses shared memory or file locks, or another version of the library made the
- * shared memory. WEIR_ERR_NO_MEMORY: no host memory, or none for the shared memory. */
+ * WEIR_ERR_UNSUPPORTED: the system refuses shared memory or file locks, the shared memory belongs to another user or
+ * is open to others, or another version of the library made it. WEIR_ERR_NO_MEMORY: no host memory, or none for the
+ * shared memory. */
 WEIR_API weir_status weir_shared_limit_create(const weir_shared_limit_config *config, weir_shared_limit **limit);
 /* Leaves the limit. NULL is allowed. WEIR_ERR_BUSY: a pool or heap of this process uses it; nothing has changed. */
 WEIR_API weir_status weir_shared_limit_destroy(weir_shared_limit *limit);
