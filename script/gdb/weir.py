@@ -5,7 +5,8 @@
     (gdb) print *stream
     (gdb) print *block
 
-The printers read memory only. They call no function of the program and take no lock, so they work on a core file and
+The printers read memory only. Counts of a damaged process are not believed: a printer stops at the end of an array or at
+the first address that cannot be read. They call no function of the program and take no lock, so they work on a core file and
 while a thread is inside a call of the pool. They need debug information of weir (preset dev).
 """
 import gdb
@@ -14,11 +15,25 @@ import gdb.printing
 # core/src/state/block.h and allocators/src/ranges.h
 BLOCK_STATES = ["unused", "taken", "live", "cached", "returned", "pending"]
 TAKEN, KEPT, BORDER = 1 << 31, 3 << 30, (1 << 32) - 1
+MOST_LANES = 1 << 16
 
 
 def atomic(value):
     """The number in a C11 atomic."""
     return int(value.cast(value.type.unqualified()))
+
+
+def readable(pointers, first, end):
+    """The values that the pointers from `first` to `end` - 1 point to, up to the first that cannot be read."""
+    values = []
+    try:
+        for i in range(first, end):
+            value = pointers[i].dereference()
+            value.fetch_lazy()
+            values.append(value)
+    except gdb.MemoryError:
+        pass
+    return values
 
 
 def block_state(word):
@@ -62,11 +77,14 @@ class Stream:
 
     def to_string(self):
         front = self.stream["front"]
-        large = [front["large"][i].dereference() for i in range(int(front["large_count"]))]
-        return "stream %d%s, native 0x%x, tick %d, %d bytes live, %d bytes cached" % (
+        slots = front["large"].type.range()[1] + 1
+        count = int(front["large_count"])
+        large = readable(front["large"], 0, min(count, slots))
+        return "stream %d%s, native 0x%x, tick %d, %d bytes live, %d bytes cached%s" % (
             int(self.stream["lane"]), ", retired" if self.stream["retired"] else "", int(self.stream["native"]),
             atomic(self.stream["tick"]), int(self.stream["counters"]["live"]),
-            int(front["bytes"]) + sum(int(block["record"]["size"]) for block in large))
+            int(front["bytes"]) + sum(int(block["record"]["size"]) for block in large),
+            "" if len(large) == count else ", damaged: %d large blocks" % count)
 
 
 class Pool:
@@ -80,8 +98,9 @@ class Pool:
             int(self.pool["pending_bytes"]))
 
     def children(self):
-        for lane in range(1, int(self.pool["lanes"])):
-            yield "streams[%d]" % lane, self.pool["streams"][lane].dereference()
+        lanes = min(int(self.pool["lanes"]), int(self.pool["lane_room"]), MOST_LANES)
+        for lane, stream in enumerate(readable(self.pool["streams"], 1, lanes), 1):
+            yield "streams[%d]" % lane, stream
 
 
 printers = gdb.printing.RegexpCollectionPrettyPrinter("weir")
