@@ -543,9 +543,11 @@ def main():
         print(host(bench))
     if "decay" in options.parts:
         text, times, lines = decay(bench)
-        print(text)
+        threads = bench.run([bench.path("micro_heap_decay"), "threads"]).stdout
+        print(text + "\n" + threads)
         if options.write:
             rewrite("decay", machine(options, False) + "\n\n" + text, os.path.join(HEAP, "RESULTS.md"))
+            rewrite("threads", machine(options, False) + "\n\n" + threads, os.path.join(HEAP, "RESULTS.md"))
         for path in ([os.path.join(HEAP, "decay.svg")] if options.write else []) + ([options.plot] if options.plot else []):
             write_file(path, plot_decay(times, lines))
     if "engines" in options.parts:

@@ -1,9 +1,10 @@
 /* decay.c: idle memory of a pageable pool goes back to the system by itself.
  *
  * Idea: time is cut into slots of a quarter of the decay time. The pool knows the most bytes that lay in runs of pages
- * in the current slot and in each of the last four. At the end of a slot it gives back the memory that it holds beyond
- * the largest of these, plus a margin. So a program whose steps are shorter than the decay time keeps the memory of a
- * whole step, and the memory of a peak goes 1 to 1.25 decay times after its free.
+ * in the current slot and in each of the last four. At the end of a slot it empties the caches of threads, if they keep
+ * more runs than the margin, and gives back the memory that it holds beyond the largest of these, plus a margin. So a
+ * program whose steps are shorter than the decay time keeps the memory of a whole step, and the memory of a peak goes 1
+ * to 1.25 decay times after its free.
  * Guarantee: decay never blocks on its own lock and never waits for work. If the system refuses, the memory stays.
  * Cost: two atomic operations for a run of pages; one look at a coarse clock in up to 16 misses; at the end of a slot a
  * comparison, and a trim of the pool of pages only if enough is idle.
@@ -50,7 +51,26 @@ static uint64_t held_by(weir__host_node *node)
     return bytes;
 }
 
-/* Gives idle memory back until at most `keep_bytes` are held. The caches of threads stay as they are. */
+/* Returns what decay leaves if `bytes` are used. */
+static uint64_t with_margin(const weir_host_pool *pool, uint64_t bytes)
+{
+    return bytes + bytes / MARGIN_SHARE + MARGIN_CHUNKS * pool->config.chunk_bytes;
+}
+
+/* Empties the caches of all threads, and gives back the slabs that are free then, if runs of pages have more bytes than
+ * decay would leave for the live blocks: caches and free slabs keep what is more. */
+static void free_runs(weir_host_pool *pool)
+{
+    const uint64_t used = atomic_load_explicit(&pool->decay.used_bytes, memory_order_relaxed);
+    weir_host_stats counted = WEIR_HOST_STATS_INIT;
+    weir__host_cache_counts(pool, NULL, &counted);
+    if (used > with_margin(pool, counted.live_bytes)) {
+        weir__host_cache_flush_all(pool);
+        pool->config.engine->trim(pool->nodes[0].engine, NULL);
+    }
+}
+
+/* Gives idle memory back until at most `keep_bytes` are held. */
 static void give_back(weir_host_pool *pool, uint64_t keep_bytes)
 {
     weir__host_decay *decay = &pool->decay;
@@ -101,9 +121,10 @@ void weir__host_decay_step(weir_host_pool *pool, uint64_t now_ns)
     }
     const uint64_t end_ns = atomic_load_explicit(&decay->slot_end_ns, memory_order_relaxed);
     if (now_ns >= end_ns) {
+        free_runs(pool);
         const uint64_t most = end_slots(decay, (now_ns - end_ns) / decay->slot_ns + 1);
         atomic_store_explicit(&decay->slot_end_ns, now_ns + decay->slot_ns, memory_order_relaxed);
-        give_back(pool, most == 0 ? 0 : most + most / MARGIN_SHARE + MARGIN_CHUNKS * pool->config.chunk_bytes);
+        give_back(pool, most == 0 ? 0 : with_margin(pool, most));
     }
     (void)pthread_mutex_unlock(&decay->lock);
 }

@@ -39,14 +39,39 @@ static inline void add(_Atomic uint64_t *counter, uint64_t value)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
 }
 
-static inline void set(_Atomic uint32_t *counter, uint32_t value)
-{
-    atomic_store_explicit(counter, value, memory_order_relaxed);
-}
-
 static inline uint32_t count_of(const _Atomic uint32_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static inline int32_t level_of(const _Atomic int32_t *level)
+{
+    return atomic_load_explicit(level, memory_order_relaxed);
+}
+
+/* --- the stack of blocks in a bin or slot: [floor, count) ---
+ *
+ * The owner pops by lowering `count` and then looking at `floor`. Another thread takes blocks by raising `floor`,
+ * passing a barrier in all running threads of the process, and then looking at `count` (thread_cache.c). So at least
+ * one of the two sees the other, and the owner needs no barrier of its own. */
+
+/* Takes the uppermost block, whose index is *top. Returns false if there is none or another thread takes the blocks. */
+static inline bool pop(_Atomic int32_t *count, const _Atomic int32_t *floor, int32_t *top)
+{
+    *top = level_of(count) - 1;
+    atomic_store_explicit(count, *top, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order; for the processor see above */
+    if (WEIR__HOST_LIKELY(*top >= level_of(floor))) {
+        return true;
+    }
+    atomic_store_explicit(count, *top + 1, memory_order_relaxed);
+    return false;
+}
+
+/* Adds the block that the owner has stored at the index `top`. */
+static inline void push(_Atomic int32_t *count, int32_t top)
+{
+    atomic_store_explicit(count, top + 1, memory_order_release);
 }
 
 /* --- alloc --- */
@@ -60,6 +85,9 @@ static inline void *hand_out(weir__host_kept kept)
         atomic_store_explicit(kept.mark, WEIR__HOST_LIVE, memory_order_relaxed);
     } else if (atomic_exchange(kept.mark, WEIR__HOST_LIVE) != WEIR__HOST_OUT) {
         weir__rule_broken("a block of the host pool is handed out twice");
+    }
+    if (kept.block == NULL) {
+        __builtin_unreachable();
     }
     return kept.block;
 }
@@ -89,28 +117,26 @@ static inline weir__host_taken take_kept_small(weir__host_cache *cache, uint32_t
 {
     WEIR_ASSERT(number < WEIR__HOST_BINS);
     weir__host_bin *bin = bin_at(cache, number);
-    const uint32_t count = count_of(&bin->count);
-    if (!WEIR__HOST_LIKELY(count > 0)) {
+    int32_t top = 0;
+    if (!WEIR__HOST_LIKELY(pop(&bin->count, &bin->floor, &top))) {
         return (weir__host_taken){NULL, 0};
     }
-    const weir__host_kept *kept = &bin->blocks[count - 1];
-    WEIR_ASSERT(count <= bin->most);
-    set(&bin->count, count - 1);
+    WEIR_ASSERT(top >= 0 && top < WEIR__HOST_BIN_DEPTH);
     add(&bin->allocs, 1);
-    return (weir__host_taken){hand_out(*kept), bin->bytes};
+    return (weir__host_taken){hand_out(bin->blocks[top]), bin->bytes};
 }
 
 static inline void *take_kept_large(weir__host_cache *cache, uint64_t size)
 {
     WEIR_ASSERT(size % WEIR__HOST_PAGE == 0);
     weir__host_large_slot *slot = slot_for(cache, size);
-    const uint32_t count = count_of(&slot->count);
-    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count > 0)) {
+    int32_t top = 0;
+    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size) ||
+        !WEIR__HOST_LIKELY(pop(&slot->count, &slot->floor, &top))) {
         return NULL;
     }
-    weir__host_run *run = slot->runs[count - 1];
+    weir__host_run *run = slot->runs[top];
     WEIR_ASSERT(run->state == WEIR__HOST_RUN_CACHED && run->size == size);
-    set(&slot->count, count - 1);
     add(&slot->allocs, 1);
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_LIVE, memory_order_relaxed);
     return (void *)(uintptr_t)atomic_load_explicit(&run->start, memory_order_relaxed);
@@ -146,30 +172,32 @@ OUT_OF_LINE bool weir__host_find_leaf(weir__host_cache *cache, const weir_host_p
 static inline bool keep_small(weir__host_bin *bin, void *block, weir__host_mark *mark)
 {
     WEIR_ASSERT(block != NULL && mark != NULL);
-    const uint32_t count = count_of(&bin->count);
-    if (!WEIR__HOST_LIKELY(count < bin->most)) {
+    const int32_t top = level_of(&bin->count);
+    if (!WEIR__HOST_LIKELY(top < level_of(&bin->most))) {
         return false;
     }
-    WEIR_ASSERT(count < WEIR__HOST_BIN_DEPTH);
-    weir__host_kept *kept = &bin->blocks[count];
+    WEIR_ASSERT(top >= 0 && top < WEIR__HOST_BIN_DEPTH);
+    weir__host_kept *kept = &bin->blocks[top];
     kept->block = block;
     kept->mark = mark;
-    set(&bin->count, count + 1);
+    atomic_store_explicit(mark, WEIR__HOST_OUT, memory_order_relaxed); /* before another thread may take the block */
+    push(&bin->count, top);
     return true;
 }
 
 static inline bool keep_large(weir__host_large_slot *slot, weir__host_run *run, uint64_t size)
 {
     WEIR_ASSERT(run->size == size);
-    const uint32_t count = count_of(&slot->count);
-    if (!WEIR__HOST_LIKELY(atomic_load_explicit(&slot->size, memory_order_relaxed) == size && count < slot->most)) {
+    const int32_t top = level_of(&slot->count);
+    const bool is_size = atomic_load_explicit(&slot->size, memory_order_relaxed) == size;
+    if (!WEIR__HOST_LIKELY(is_size && top < level_of(&slot->most))) {
         return false;
     }
     atomic_store_explicit(&run->state, WEIR__HOST_RUN_CACHED, memory_order_relaxed);
-    WEIR_ASSERT(count < WEIR__HOST_LARGE_DEPTH);
-    slot->runs[count] = run;
-    set(&slot->count, count + 1);
+    WEIR_ASSERT(top >= 0 && top < WEIR__HOST_LARGE_DEPTH);
+    slot->runs[top] = run;
     add(&slot->frees, 1);
+    push(&slot->count, top);
     return true;
 }
 
@@ -201,7 +229,9 @@ static inline uint64_t keep_small_at_hand(weir__host_cache *cache, const weir_ho
         !WEIR__HOST_LIKELY(keep_small(bin, ptr, mark))) {
         return 0;
     }
-    atomic_store_explicit(mark, WEIR__HOST_OUT, memory_order_relaxed);
+    if (bin->bytes == 0) { /* it is set before the bin may hold a block */
+        __builtin_unreachable();
+    }
     return bin->bytes;
 }
 

@@ -1,10 +1,10 @@
 /* host_internal.h: declarations that the files of the host pool share, grouped by the file that defines them.
  *
- * Lock order, outermost first: the lists of thread caches, one for the process (thread_cache.c); blocks that wait for
- * streams (pending.c); an engine's class; an engine's list of slabs or a weir pool's own locks, which are released
- * before the device is called; runtime_lock, under which one chunk is made at a time; the locks of the registry, of a
- * node's list of chunks and of the pool's unused descriptions, under which no other lock is taken. No thread waits for
- * a stream under any of them.
+ * Lock order, outermost first: decay.lock of a pool; the lists of thread caches, one for the process, and the lock of
+ * one cache (thread_cache.c); blocks that wait for streams (pending.c); an engine's class; an engine's list of slabs or
+ * a weir pool's own locks, which are released before the device is called; runtime_lock, under which one chunk is made
+ * at a time; the locks of the registry, of a node's list of chunks and of the pool's unused descriptions, under which
+ * no other lock is taken. No thread waits for a stream under any of them.
  */
 #ifndef WEIR_HOST_INTERNAL_H
 #define WEIR_HOST_INTERNAL_H
@@ -116,22 +116,25 @@ weir_status weir__host_chunk_give(weir__host_node *node, uint64_t address, uint6
 
 enum { WEIR__HOST_LARGE_SLOTS = 64, WEIR__HOST_LARGE_DEPTH = 8, WEIR__HOST_BIN_DEPTH = 62 };
 
-/* Cached blocks of one bin of the engine. The owning thread writes; other threads read the atomic members. 1 KiB. */
+/* Cached blocks of one bin of the engine: blocks[floor] to blocks[count - 1]. Those below `floor` were taken by another
+ * thread. The owning thread alone changes `count`, `allocs` and `net`. 1 KiB. */
 typedef struct weir__host_bin {
-    _Atomic uint32_t count;
-    uint32_t most;  /* most blocks that the bin may hold; the cache has set bytes aside for them */
-    uint64_t bytes; /* block size of the bin; set together with `most` */
+    _Atomic int32_t count;
+    _Atomic int32_t floor; /* changed under the cache's lock */
+    _Atomic int32_t most;  /* largest `count`; the cache has set bytes aside for so many blocks; under the lock */
+    uint32_t bytes;        /* block size of the bin; set together with `most` */
     _Atomic uint64_t allocs;
-    _Atomic uint64_t net; /* blocks taken from the engine less blocks returned to it, modulo 2^64: those in use or in
-                             the bin */
+    _Atomic uint64_t net; /* blocks that the thread has taken from the engine less those that it has returned, modulo
+                             2^64: those in use and `count` more */
     weir__host_kept blocks[WEIR__HOST_BIN_DEPTH];
 } weir__host_bin;
 
-/* Cached page runs of one size. */
+/* Cached page runs of one size. `count`, `floor` and `most` have the same meaning as in a bin. */
 typedef struct weir__host_large_slot {
     _Atomic uint64_t size; /* 0: the slot has no size yet */
-    _Atomic uint32_t count;
-    uint32_t most;
+    _Atomic int32_t count;
+    _Atomic int32_t floor;
+    _Atomic int32_t most;
     _Atomic uint64_t allocs;
     _Atomic uint64_t frees;
     weir__host_run *runs[WEIR__HOST_LARGE_DEPTH];
@@ -148,17 +151,18 @@ typedef struct weir__host_cache {
     struct weir__host_cache *next_of_thread;
     struct weir__host_cache *next_of_pool; /* next_of_pool and previous_of_pool: protected by thread_cache.c's lock */
     struct weir__host_cache *previous_of_pool;
-    void *engine_thread; /* the engine's data for this thread */
-    void *tally_cell;    /* the thread's own counter cell in the tally of the heap over this pool; NULL: none */
+    void *engine_thread;  /* the engine's data for this thread */
+    void *tally_cell;     /* the thread's own counter cell in the tally of the heap over this pool; NULL: none */
+    pthread_mutex_t lock; /* taken by slow paths of the thread, and by threads that empty or count the cache */
     uint64_t most_bytes;
-    uint64_t bin_most_bytes;       /* bytes set aside for small blocks, part of most_bytes */
-    uint64_t large_most_bytes;     /* bytes set aside for large blocks, part of most_bytes */
+    uint64_t bin_most_bytes;       /* bytes set aside for small blocks, part of most_bytes; under the lock */
+    uint64_t large_most_bytes;     /* bytes set aside for large blocks, part of most_bytes; under the lock */
     uint32_t next_slot;            /* index of the slot that is emptied next when the cache needs room */
     _Atomic uint64_t large_allocs; /* for page runs of sizes without a slot: allocs here, frees and live bytes in the
                                       next two members */
     _Atomic uint64_t large_frees;
     _Atomic uint64_t large_live_bytes; /* bytes allocated less bytes freed by this thread, modulo 2^64 */
-    uint64_t trims_seen;               /* the pool's `trims` at this thread's last flush */
+    uint64_t flushes_seen;             /* the pool's `flushes` at this thread's last flush */
     weir__host_run *unused_runs;       /* list of unused run descriptions, for the thread's next page runs */
     uint32_t unused_run_count;
     weir__host_bin small[WEIR__HOST_BINS];
@@ -190,16 +194,20 @@ static inline weir__host_cache *weir__host_cache_of(weir__host_node *node)
     return weir__host_cache_find(node);
 }
 
-/* Raises the capacity of a full bin. Returns false if the bound of the cache allows no more blocks. */
-bool weir__host_cache_widen(weir__host_cache *cache, uint32_t bin);
-/* Raises the number of runs that the slot may cache. May take the slot over from another size. Returns false if the run
- * cannot be cached. */
+/* Raises the capacity of an empty bin if the bound of the cache allows it. Returns how many blocks to take from the
+ * engine. */
+size_t weir__host_cache_widen(weir__host_cache *cache, uint32_t bin);
+/* Puts blocks of the engine, at most as many as weir__host_cache_widen has returned, into an empty bin. */
+void weir__host_cache_fill(weir__host_cache *cache, uint32_t bin, const weir__host_kept *blocks, size_t count);
+/* Makes room in a full bin: raises its capacity, or gives its older half back to the engine. */
+void weir__host_cache_make_room(weir__host_cache *cache, uint32_t bin);
+/* Makes room for a run in a slot. May take the slot over from another size. Returns false if the run cannot be
+ * cached. */
 bool weir__host_cache_widen_slot(weir__host_cache *cache, weir__host_large_slot *slot, uint64_t size);
-/* Gives all cached blocks back to the node. Called by the cache's thread, or at that thread's end. */
-void weir__host_cache_flush(weir__host_cache *cache);
-/* Gives the older half of a bin back to the node. */
-void weir__host_cache_halve(weir__host_cache *cache, uint32_t bin);
-/* Flushes the calling thread's caches of a pool if the pool has been trimmed since their last flush. */
+/* Gives the blocks in all threads' caches of a pool back to their nodes. A thread whose cache cannot be reached,
+ * because the system has no membarrier, follows at its next miss. No lock of the pool may be held but decay.lock. */
+void weir__host_cache_flush_all(weir_host_pool *pool);
+/* Flushes the calling thread's caches of a pool if weir__host_cache_flush_all could not reach them. */
 void weir__host_cache_obey(weir_host_pool *pool);
 /* Counts an alloc or a free of a thread without a cache. */
 void weir__host_count(weir__host_node *node, bool alloc, uint64_t bytes);
@@ -330,7 +338,7 @@ struct weir_host_pool {
     weir__host_ledger *ledger;    /* for all nodes */
     weir_host_pool *next_limited; /* next pool under the same shared limit; protected by that limit's pools_lock */
     uint64_t gives;               /* number of times that a chunk was given back; protected by runtime_lock */
-    _Atomic uint64_t trims;       /* number of trims; after a trim each thread flushes its caches */
+    _Atomic uint64_t flushes;     /* flushes that did not reach other threads' caches: each thread follows */
     weir__host_decay decay;
     size_t node_count;
     weir__host_node *nodes;

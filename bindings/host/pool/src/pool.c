@@ -468,8 +468,7 @@ static weir_status trim_nodes(weir_host_pool *pool, uint64_t keep_bytes, uint32_
 {
     WEIR_ASSERT(pool->node_count != 0);
     weir_status first = WEIR_OK;
-    (void)atomic_fetch_add(&pool->trims, 1);
-    weir__host_cache_obey(pool);
+    weir__host_cache_flush_all(pool);
     for (size_t i = 0; i < pool->node_count; i++) {
         weir__host_node *node = &pool->nodes[i];
         weir_pool *pages[] = {node->given, node->mapped};
@@ -577,20 +576,18 @@ static weir_status take_small(weir__host_node *node, weir__host_cache *cache, ui
         *ptr = hand_out(one);
         return WEIR_OK;
     }
-    weir__host_bin *bin = &cache->small[number];
-    WEIR_ASSERT(count_of(&bin->count) == 0);
-    (void)weir__host_cache_widen(cache, number);
-    const size_t wanted = bin->most / 2 < BATCH ? bin->most / 2 + 1 : BATCH;
-    const size_t got = engine->alloc(node->engine, cache->engine_thread, number, bin->blocks, wanted);
-    WEIR_ASSERT(got <= wanted);
+    weir__host_kept batch[BATCH];
+    const size_t wanted = weir__host_cache_widen(cache, number);
+    WEIR_ASSERT(wanted != 0 && wanted <= BATCH);
+    const size_t got = engine->alloc(node->engine, cache->engine_thread, number, batch, wanted);
     if (got == 0) {
         return WEIR_ERR_NO_MEMORY;
     }
-    set(&bin->count, (uint32_t)got - 1);
-    add(&bin->allocs, 1);
-    add(&bin->net, got);
-    *ptr = hand_out(bin->blocks[0]);
-    bin->blocks[0] = bin->blocks[got - 1];
+    WEIR_ASSERT(got <= wanted);
+    add(&cache->small[number].allocs, 1);
+    add(&cache->small[number].net, 1);
+    weir__host_cache_fill(cache, number, batch + 1, got - 1);
+    *ptr = hand_out(batch[0]);
     return WEIR_OK;
 }
 
@@ -827,9 +824,10 @@ static weir_status free_small(weir_host_pool *pool, weir__host_run *run, void *p
     *bytes = pool->bins[number].bytes;
     if (cache != NULL) {
         weir__host_bin *bin = &cache->small[number];
-        if (count_of(&bin->count) == bin->most && !weir__host_cache_widen(cache, number)) {
-            weir__host_cache_halve(cache, number);
+        if (keep_small(bin, ptr, mark)) {
+            return WEIR_OK;
         }
+        weir__host_cache_make_room(cache, number);
         if (keep_small(bin, ptr, mark)) {
             return WEIR_OK;
         }

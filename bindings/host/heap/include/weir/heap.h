@@ -92,7 +92,9 @@ typedef struct weir_heap_config {
     const char *name; /* for messages: copied; NULL = "heap" */
     /* Memory of the process only: the heap keeps the most that it needed during the last decay_ms, plus an eighth and
      * 512 KiB, and gives the rest back within the next quarter of decay_ms. Blocks in the caches of threads count as
-     * needed. 0 = 1000 ms; at most 2^31 - 1; or WEIR_HEAP_DECAY_... */
+     * needed until that quarter ends. So when threads have freed all their blocks, in any order, and live on, the heap
+     * holds at most 4 MiB more than the live bytes two seconds later, with the default and either calls or
+     * WEIR_HEAP_DECAY_THREAD. 0 = 1000 ms; at most 2^31 - 1; or WEIR_HEAP_DECAY_... */
     int64_t decay_ms;
     weir_shared_limit *shared_limit; /* memory of the process only: a limit in addition to limit_bytes; must outlive the
                                         heap */
@@ -148,9 +150,11 @@ WEIR_API size_t weir_heap_usable_size(weir_heap *heap, const void *block);
 
 /* --- upkeep --- */
 
-/* Gives back idle memory of all sources until at most `keep_bytes` are held. If another thread is letting memory decay,
- * waits until it has finished. Pools that the heap was given are trimmed too, each to `keep_bytes`. *released, when not
- * NULL, receives the bytes given back. WEIR_ERR_DEVICE: a source kept some. */
+/* Gives back idle memory of all sources until at most `keep_bytes` are held, including what the caches of all threads
+ * keep. When threads have freed all their blocks, in any order, and live on, the heap holds at most 4 MiB more than the
+ * live bytes after a trim to 0. If another thread is letting memory decay, waits until it has finished. Pools that the
+ * heap was given are trimmed too, each to `keep_bytes`. *released, when not NULL, receives the bytes given back.
+ * WEIR_ERR_DEVICE: a source kept some. */
 WEIR_API weir_status weir_heap_trim(weir_heap *heap, uint64_t keep_bytes, uint64_t *released);
 
 /* Replaces limit_bytes; 0 = none. If more than the new limit is held, idle memory goes back at once. Live blocks stay,

@@ -210,9 +210,10 @@ WEIR_API weir_status weir_host_query(weir_host_pool *pool, const void *ptr, weir
 
 /* --- upkeep --- */
 
-/* Takes back the calling thread's cache and the idle parts of the pool, and returns wholly free chunks until at most
- * `keep_bytes` are held. Another thread empties its cache at its next request that its cache cannot serve, or when the
- * thread ends. *released, when not NULL, receives the bytes given back. WEIR_ERR_DEVICE: the runtime kept some. */
+/* Takes back the caches of all threads and the idle parts of the pool, and returns wholly free chunks until at most
+ * `keep_bytes` are held. On a system without membarrier (before Linux 4.14, some sandboxes) another thread empties its
+ * cache at its next request that its cache cannot serve, or when the thread ends. *released, when not NULL, receives
+ * the bytes given back. WEIR_ERR_DEVICE: the runtime kept some. */
 WEIR_API weir_status weir_host_trim(weir_host_pool *pool, uint64_t keep_bytes, uint64_t *released);
 
 /* held = live + cached + pending + free bytes. Exact when no other thread is at work. The pool does not poll streams
