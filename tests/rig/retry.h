@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <weir/base.h>
 
-enum { tries = 3 };
+enum { tries = 8 }; /* more than the calls of an outage */
 
 static bool given_up; /* a call failed each time that it was tried */
 

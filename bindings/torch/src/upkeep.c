@@ -95,10 +95,10 @@ static weir_status end_pool(struct torch_pool *pool)
     WEIR_ASSERT_HELD(&weir__torch_lock);
     weir__torch_source_pin(&pool->source, false);
     weir_status status = weir_pool_destroy(pool->pool);
-    const weir_status swept = weir__torch_source_sweep(&pool->source);
+    const weir_status ended = weir_device_destroy(pool->device); /* tries again to give back what the pool could not */
+    const weir_status swept = ended == WEIR_OK ? weir__torch_source_sweep(&pool->source) : ended;
     status = status == WEIR_OK ? swept : status;
-    weir__torch_source_lose(&pool->source);   /* memory that the device did not take back is no longer counted */
-    (void)!weir_device_destroy(pool->device); /* its pool is gone */
+    weir__torch_source_lose(&pool->source); /* memory that the device did not take back is no longer counted */
     return status;
 }
 

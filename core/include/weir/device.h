@@ -117,8 +117,9 @@ typedef struct weir_device_ops {
 WEIR_API weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_device **device);
 
 /* Destroys a device and its context. NULL is allowed. Returns WEIR_ERR_BUSY, and changes nothing, while a pool or an
- * adaptor uses the device or weir_device_hold holds it. In a child of fork the call does nothing: the context belongs
- * to the parent. */
+ * adaptor uses the device or weir_device_hold holds it. Returns the device's failure, and destroys nothing, while the
+ * device does not take back what a destroyed pool held: call it again when the device works. In a child of fork the
+ * call does nothing: the context belongs to the parent. */
 WEIR_API weir_status weir_device_destroy(weir_device *device);
 
 /* Hold a device, and release it. A binding holds a device for objects that use the device later: while there are more

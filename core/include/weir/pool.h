@@ -131,8 +131,9 @@ WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool 
 
 /* Destroys the pool: waits for the streams with work that may still touch its memory, gives every region back to the
  * device and frees every handle, including live blocks. The pool is gone even if a device call fails. The first failure
- * is returned, so that the caller can report memory that the device did not take back. NULL is allowed. Returns
- * WEIR_ERR_BUSY, and changes nothing, while weir_pool_hold holds the pool. */
+ * is returned. Later calls of the device for memory give back what it did not take, and weir_device_destroy refuses
+ * until all of it is back; the pool's streams must live until then. NULL is allowed. Returns WEIR_ERR_BUSY, and changes
+ * nothing, while weir_pool_hold holds the pool. */
 WEIR_API weir_status weir_pool_destroy(weir_pool *pool);
 
 /* Hold a pool, and release it. For bindings that register a pool where its owner does not see the registration, such as

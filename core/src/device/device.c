@@ -5,7 +5,8 @@
  * the group of the slot, then makes one indirect call, during which the thread cannot be cancelled.
  *
  * Guarantee: an out-parameter is untouched if a call fails, even if the backend wrote to it. A backend never sees a
- * NULL out-parameter, a size of zero or a size off its granularity.
+ * NULL out-parameter, a size of zero or a size off its granularity. What an ended pool could not give back is tried
+ * again at each call for memory; a device is not destroyed while some of it is left.
  *
  * A table may come from an older header (struct_size is smaller: the slots it lacks are missing slots) or from a newer
  * one (slots that this library does not know must be NULL).
@@ -15,6 +16,7 @@
 #include "shared/cancel.h"
 #include "shared/device_calls.h"
 #include "shared/hold.h"
+#include "shared/leftovers.h"
 #include "shared/round_up.h"
 
 #include <inttypes.h>
@@ -28,7 +30,8 @@ struct weir_device {
     const weir_device_ops *made_of; /* the backend's own function table, which identifies the kind of device */
     void *ctx;
     weir_device_info info;
-    atomic_uint holds; /* pools and adaptors that use the device, and explicit holds */
+    weir__leftovers left; /* what ended pools could not give back */
+    atomic_uint holds;    /* pools and adaptors that use the device, and explicit holds */
     pid_t process;
 };
 
@@ -176,9 +179,125 @@ weir_status weir_device_create(const weir_device_ops *ops, void *ctx, weir_devic
         return WEIR_ERR_NO_MEMORY;
     }
     *copy = made;
+    (void)pthread_mutex_init(&copy->left.lock, NULL);
     *device = copy;
     return WEIR_OK;
 }
+
+/* --- what could not be given back --- */
+
+static weir_status retry_left(weir_device *device)
+{
+    const int cancel_state = cancel_disable();
+    const weir_status status = weir__leftovers_retry(&device->left, device);
+    cancel_restore(cancel_state);
+    return status;
+}
+
+static weir_status give_back(weir_device *device, weir__leftover *what)
+{
+    const int cancel_state = cancel_disable();
+    weir__leftover *left = weir__leftover_new(what->give);
+    weir_status status = WEIR_OK;
+    if (left != NULL) {
+        *left = *what;
+        status = weir__leftovers_give(&device->left, device, left);
+    } else { /* no host memory for a note */
+        status = what->give(device, what);
+        status = status == WEIR_OK ? status : what->give(device, what);
+    }
+    cancel_restore(cancel_state);
+    return status;
+}
+
+static weir_status free_region(void *owner, weir__leftover *left)
+{
+    const weir_device *device = owner;
+    return device->ops.region_free(device->ctx, left->address, left->size);
+}
+
+weir_status weir__device_return_region(weir_device *device, uint64_t address, uint64_t size)
+{
+    WEIR_ASSERT(size != 0);
+    return give_back(device, &(weir__leftover){.give = free_region, .address = address, .size = size});
+}
+
+static weir_status unmap(void *owner, weir__leftover *left)
+{
+    const weir_device *device = owner;
+    return device->ops.vm_unmap(device->ctx, left->address, left->size);
+}
+
+weir_status weir__device_return_mapping(weir_device *device, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    WEIR_ASSERT(size != 0 && handle != 0);
+    return give_back(device, &(weir__leftover){.give = unmap, .address = address, .size = size, .handle = handle});
+}
+
+static weir_status destroy_memory(void *owner, weir__leftover *left)
+{
+    const weir_device *device = owner;
+    return device->ops.vm_destroy(device->ctx, left->handle);
+}
+
+weir_status weir__device_return_memory(weir_device *device, weir_vm_handle handle)
+{
+    WEIR_ASSERT(handle != 0);
+    return give_back(device, &(weir__leftover){.give = destroy_memory, .handle = handle});
+}
+
+static weir_status release_addresses(void *owner, weir__leftover *left)
+{
+    const weir_device *device = owner;
+    return device->ops.vm_release(device->ctx, left->address, left->size);
+}
+
+weir_status weir__device_return_addresses(weir_device *device, uint64_t address, uint64_t size)
+{
+    WEIR_ASSERT(size != 0);
+    return give_back(device, &(weir__leftover){.give = release_addresses, .address = address, .size = size});
+}
+
+static weir_status destroy_event(void *owner, weir__leftover *left)
+{
+    const weir_device *device = owner;
+    return device->ops.event_destroy(device->ctx, left->event);
+}
+
+weir_status weir__device_return_event(weir_device *device, weir_event *event)
+{
+    WEIR_ASSERT(event != NULL);
+    return give_back(device, &(weir__leftover){.give = destroy_event, .event = event});
+}
+
+/* Waits for the stream. If that fails while the device makes an event, the stream is broken, and no work of it runs any
+ * more: there is nothing to wait for, except for the event's end. */
+static weir_status sync_stream(void *owner, weir__leftover *left)
+{
+    const weir_device *device = owner;
+    if (left->event == NULL) {
+        const weir_status status = device->ops.stream_sync(device->ctx, left->object);
+        if (status == WEIR_OK || device->ops.event_create(device->ctx, &left->event) != WEIR_OK) {
+            return status;
+        }
+        (void)!device->ops.stream_sync(device->ctx, left->object); /* an outage may have ended in between */
+    }
+    return device->ops.event_destroy(device->ctx, left->event);
+}
+
+/* The note is about all addresses, so every later note about addresses waits for it. */
+weir_status weir__device_await_stream(weir_device *device, void *native_stream)
+{
+    WEIR_ASSERT(device->ops.stream_sync != NULL);
+    const weir_status status = weir_device_stream_sync(device, native_stream);
+    if (status != WEIR_OK) {
+        weir__leftover stream = {.give = sync_stream, .size = UINT64_MAX, .object = native_stream};
+        (void)!give_back(device, &stream);
+    }
+    return status;
+}
+
+/* --- destruction --- */
 
 weir_status weir_device_destroy(weir_device *device)
 {
@@ -191,9 +310,17 @@ weir_status weir_device_destroy(weir_device *device)
                            "weir_device_destroy: device \"%s\" is held %u times, by pools or adaptors that stand on it",
                            device->info.name, holds);
     }
+    const weir_status left = retry_left(device);
+    if (left != WEIR_OK) {
+        return weir_refuse(left,
+                           "weir_device_destroy: device \"%s\" has not taken back all memory and events of a pool that "
+                           "was destroyed; a later call tries again",
+                           device->info.name);
+    }
     const int cancel_state = cancel_disable();
     device->ops.destroy(device->ctx);
     cancel_restore(cancel_state);
+    weir__leftovers_fini(&device->left);
     free(device);
     return WEIR_OK;
 }
@@ -260,8 +387,9 @@ weir_status weir_device_error(weir_device *device, int64_t *code, const char **t
 /* --- the calls --- */
 
 /* Checks that the device has the function and that the size of the call is valid. `wrong`, if not NULL, is the text of
- * a refusal for another bad argument. `size` is NULL for a call without a size. */
-static weir_status check(const weir_device *device, const char *function, weir_device_call call, const char *wrong,
+ * a refusal for another bad argument. `size` is NULL for a call without a size. A call for memory, which may block,
+ * also tries to give back what is left of earlier pools. */
+static weir_status check(weir_device *device, const char *function, weir_device_call call, const char *wrong,
                          const uint64_t *size)
 {
     WEIR_ASSERT(call < WEIR_CALL_COUNT);
@@ -281,6 +409,9 @@ static weir_status check(const weir_device *device, const char *function, weir_d
         return weir_refuse(WEIR_ERR_INVALID,
                            "%s: size %" PRIu64 " is not a multiple, above 0, of the device's %s %" PRIu64, function,
                            *size, is_region ? "region_granularity_bytes" : "page_bytes", unit);
+    }
+    if (call < WEIR_CALL_EVENT_CREATE) {
+        (void)!retry_left(device);
     }
     return WEIR_OK;
 }

@@ -18,9 +18,6 @@ static inline void keep_first(weir_status *first, weir_status status)
     *first = *first == WEIR_OK ? status : *first;
 }
 
-/* Makes a failed call once more, so that a transient failure leaks no memory. */
-#define TWICE(call) ((call) == WEIR_OK ? WEIR_OK : (call))
-
 extern const struct memory_ops weir__region_memory;
 extern const struct memory_ops weir__vm_memory;
 

@@ -714,7 +714,7 @@ static void return_all(weir_pool *pool, weir_status *first)
 {
     for (struct pool_region *region = pool->regions; region != NULL; region = region->next) {
         weir__watch_taken(pool, region->address, region->size);
-        keep_first(first, TWICE(weir_device_region_free(pool->device, region->address, region->size)));
+        keep_first(first, weir__device_return_region(pool->device, region->address, region->size));
     }
 }
 

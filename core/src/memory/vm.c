@@ -385,7 +385,7 @@ static void vm_return_all(weir_pool *pool, weir_status *first)
 {
     const struct pool_vm *vm = pool->vm;
     for (size_t i = 0; i < vm->spares; i++) {
-        keep_first(first, TWICE(weir_device_vm_destroy(pool->device, vm->move.memory[i].handle)));
+        keep_first(first, weir__device_return_memory(pool->device, vm->move.memory[i].handle));
     }
     weir__vm_return_spans(pool, first);
 }

@@ -139,11 +139,11 @@ static void return_span(weir_pool *pool, struct vm_span *span, weir_status *firs
         if (granule->handle != 0 && granule->at == 0) {
             const uint64_t size = (uint64_t)granule->of << vm->granule_shift;
             weir__watch_taken(pool, address, size);
-            keep_first(first, TWICE(weir_device_vm_unmap(pool->device, address, size)));
-            keep_first(first, TWICE(weir_device_vm_destroy(pool->device, granule->handle)));
+            keep_first(first, weir__device_return_mapping(pool->device, address, size, granule->handle));
+            keep_first(first, weir__device_return_memory(pool->device, granule->handle));
         }
     }
-    keep_first(first, TWICE(weir_device_vm_release(pool->device, span->reserved_address, span->reserved_size)));
+    keep_first(first, weir__device_return_addresses(pool->device, span->reserved_address, span->reserved_size));
 }
 
 void weir__vm_return_spans(weir_pool *pool, weir_status *first)
@@ -153,7 +153,7 @@ void weir__vm_return_spans(weir_pool *pool, weir_status *first)
     }
     for (const struct vm_span *refused = pool->vm->refused; refused != NULL; refused = refused->next) {
         keep_first(first,
-                   TWICE(weir_device_vm_release(pool->device, refused->reserved_address, refused->reserved_size)));
+                   weir__device_return_addresses(pool->device, refused->reserved_address, refused->reserved_size));
     }
 }
 

@@ -1,7 +1,8 @@
 /* core/src/services/life.c: creates and destroys pools. This file joins all parts of core; nothing in core calls it.
  *
  * Guarantee: a pool that cannot be created leaves nothing behind. Destroying a pool waits for the streams that may
- * still use its memory, tries each failing device call twice, and frees every handle even if the device refuses.
+ * still use its memory, and frees every handle even if the device refuses. A call that gives something back and fails
+ * is made once more; then the device remembers it (weir__device_return_...).
  */
 #include "base/tuning.h"
 #include "services/services.h"
@@ -165,14 +166,14 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 /* --- destruction --- */
 
 /* Waits for the work of all streams, which may still use the memory that the pool gives back. If a wait through an
- * event fails, synchronises the stream itself. */
+ * event fails, synchronises the stream itself; if that fails too, the device keeps the memory until it succeeds. */
 static void quiesce(weir_pool *pool, weir_status *first)
 {
     WEIR_ASSERT(!pool->growth.taken);
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
         weir_stream *stream = pool->streams[lane];
         if (!stream->retired && pool->held.bytes != 0 && weir__order_sync(pool, stream) != WEIR_OK) {
-            keep_first(first, weir_device_stream_sync(pool->device, stream->native));
+            keep_first(first, weir__device_await_stream(pool->device, stream->native));
         }
     }
 }
@@ -184,7 +185,7 @@ static void end_streams(weir_pool *pool, weir_status *first)
         weir_stream *stream = pool->streams[lane];
         WEIR_ASSERT(stream->owner == pool && outside_stream_lock(stream));
         if (stream->probe.event != NULL) {
-            keep_first(first, TWICE(weir_device_event_destroy(pool->device, stream->probe.event)));
+            keep_first(first, weir__device_return_event(pool->device, stream->probe.event));
         }
         weir__stream_lock_fini(&stream->lock);
         free(stream->clock);
@@ -218,7 +219,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     pool->strategy->fini(pool->state);
     pool->memory->fini(pool);
     for (size_t i = 0; i < pool->kept.count; i++) {
-        keep_first(&first, TWICE(weir_device_event_destroy(pool->device, pool->kept.events[i])));
+        keep_first(&first, weir__device_return_event(pool->device, pool->kept.events[i]));
     }
     free(pool->kept.events);
     weir__tag_fini(pool);

@@ -1,16 +1,21 @@
-/* fault_test.c: each call of the driver fails once, in turn; then each function fails in every call.
+/* fault_test.c: the driver fails for a time: from each call of a scenario on, in all calls or in those of one function.
  *
  * The scenario uses all of weir::cuda. It repeats a failed call, and accepts only results that weir may return. At the
- * end all memory must be back, and the thread's contexts and its capture mode must be as before.
+ * end all memory must be back, and the thread's contexts and its capture mode must be as before. With
+ * WEIR_FAULT_STEP=n in the environment, outages begin at every n-th call.
  */
 #include "rig/retry.h"
 #include "rig/seeds.h"
 #include "cuda_test.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <weir/host.h>
 
 static unsigned wrongs;
+static bool host_given_up; /* host memory was not taken back */
+static weir_device *device;
+static weir_topology *topology; /* of all host pools: to read it takes longer than the rest of a scenario */
 
 static void wrong(const char *what, int result)
 {
@@ -49,7 +54,7 @@ static void use_hints(weir_pool *pool, CUstream first, CUstream second)
     TRY(weir_cuda_sync_stream(pool, second));
 }
 
-static void use_pool(weir_device *device, uint32_t flags)
+static void use_pool(uint32_t flags)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     weir_pool *pool = NULL;
@@ -73,105 +78,152 @@ static void use_pool(weir_device *device, uint32_t flags)
         }
         TRY(weir_cuda_destroy_stream(pool, native[0]));
     }
+    /* the pool is gone after a failure too, and the device remembers what it held */
     const weir_status status = pool != NULL ? weir_pool_destroy(pool) : WEIR_OK;
     if (status != WEIR_OK && !may_fail_with(status)) {
         wrong("weir_pool_destroy", status);
     }
-    given_up |= status != WEIR_OK;
 }
 
-static void use_host_pool(weir_device *device, weir_host_kind kind)
+static void use_host_pool(weir_host_kind kind)
 {
     weir_host_runtime runtime = WEIR_HOST_RUNTIME_INIT;
     weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
     weir_host_pool *pool = NULL;
     void *memory = NULL;
     TRY(weir_cuda_host_runtime(device, &runtime));
+    if (topology == NULL) {
+        ok(weir_topology_create(NULL, &topology));
+    }
     config.runtime = &runtime;
+    config.topology = topology;
     config.kinds = 1u << kind;
     TRY(weir_host_pool_create(&config, &pool));
     if (pool != NULL) {
-        TRY(weir_host_alloc(pool, 100000, WEIR_HOST_THREAD_NODE, &memory));
+        const weir_status status = weir_host_alloc(pool, 100000, WEIR_HOST_THREAD_NODE, &memory);
+        if (status != WEIR_OK && !may_fail_with(status)) { /* after a failure the pool refuses for a while */
+            wrong("weir_host_alloc", status);
+        }
         if (memory != NULL) {
             TRY(weir_host_free_after(pool, memory, NULL));
         }
-        given_up |= weir_host_pool_destroy(pool) != WEIR_OK; /* the pool is gone after a failure too */
+        host_given_up |= weir_host_pool_destroy(pool) != WEIR_OK; /* the pool is gone after a failure too */
     }
+}
+
+/* Ends what the last scenario could not end. */
+static void recover(void)
+{
+    weir_device *next = NULL;
+    if (weir_device_destroy(device) != WEIR_OK || weir_cuda_device_create(NULL, &next) != WEIR_OK ||
+        weir_device_destroy(next) != WEIR_OK) {
+        wrong("the end of a device", 0);
+    }
+    device = NULL;
 }
 
 static void scenario(void)
 {
-    weir_device *device = NULL;
     weir_device_info info = WEIR_DEVICE_INFO_INIT;
     weir_cuda_device_info facts = WEIR_CUDA_DEVICE_INFO_INIT;
     CUcontext popped = NULL;
     given_up = false;
+    host_given_up = false;
     TRY(weir_cuda_device_create(NULL, &device));
     if (device == NULL || weir_device_get_info(device, &info) != WEIR_OK ||
         weir_cuda_device_get_info(device, &facts) != WEIR_OK) {
         return;
     }
     TRY_CUDA(cuCtxPushCurrent(facts.context));
-    use_pool(device, 0);
+    use_pool(0);
     if ((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0) {
-        use_pool(device, WEIR_POOL_VIRTUAL_MEMORY);
+        use_pool(WEIR_POOL_VIRTUAL_MEMORY);
     }
-    use_host_pool(device, WEIR_HOST_RUNTIME);
-    use_host_pool(device, WEIR_HOST_REGISTERED);
+    use_host_pool(WEIR_HOST_RUNTIME);
+    use_host_pool(WEIR_HOST_REGISTERED);
     TRY_CUDA(cuCtxPopCurrent(&popped));
-    given_up |= weir_device_destroy(device) != WEIR_OK;
+    const weir_status ended = weir_device_destroy(device);
+    device = ended == WEIR_OK ? NULL : device;
 }
 
-/* Plays the scenario. Returns false if a result was wrong, or if memory or contexts are left after it. */
-static bool play(const char *function, unsigned nth, bool lasting, bool *struck)
+/* Plays the scenario with an outage: `count` calls of `function`, from call `first` on, fail. Then the driver works
+ * again. Returns false if a result was wrong, or if memory or contexts are left. */
+static bool play(const char *function, unsigned first, unsigned count, bool *struck)
 {
-    fake_cuda_start(64 * MIB, 0);
-    fake_cuda_fail(function, nth, lasting ? CU_ERROR_INVALID_HANDLE : CU_ERROR_OUT_OF_MEMORY, lasting);
+    const bool lasting = count == UINT_MAX;
+    fake_cuda_outage(function, first, count, first % 2 == 0 ? CU_ERROR_INVALID_HANDLE : CU_ERROR_OUT_OF_MEMORY);
     wrongs = 0;
     scenario();
     (void)fake_cuda_calls(struck);
-    const bool clean = given_up || lasting ||
-                       (fake_cuda_held_bytes(0) == 0 && fake_cuda_retained() == 0 && fake_cuda_depth() == 0 &&
-                        fake_cuda_capture_mode() == CU_CAPTURE_MODE_GLOBAL && fake_cuda_findings(true) == 0);
-    const bool sound = fake_cuda_findings(false) == 0;
-    if (!clean || (!given_up && !sound) || wrongs != 0) {
-        (void)fprintf(stderr, "call %u of \"%s\": held %llu, retained %u, depth %u, wrong %u\n", nth, function,
-                      (unsigned long long)fake_cuda_held_bytes(0), fake_cuda_retained(), fake_cuda_depth(), wrongs);
-        return false;
+    fake_cuda_outage(NULL, 0, 0, CU_SUCCESS);
+    recover();
+    /* a scenario that was refused for good has left its own streams and events */
+    const bool clean =
+        lasting || (!given_up && fake_cuda_depth() == 0 && (fake_cuda_findings(true) == 0 || host_given_up) &&
+                    fake_cuda_capture_mode() == CU_CAPTURE_MODE_GLOBAL);
+    if (clean && fake_cuda_held_bytes(0) == 0 && fake_cuda_retained() == 0 && fake_cuda_findings(false) == 0 &&
+        wrongs == 0) {
+        return true;
     }
-    return true;
+    (void)fprintf(stderr, "%u calls of \"%s\" from %u on: held %llu, retained %u, depth %u, wrong %u, given up %d\n",
+                  count, function, first, (unsigned long long)fake_cuda_held_bytes(0), fake_cuda_retained(),
+                  fake_cuda_depth(), wrongs, given_up);
+    fake_cuda_start(64 * MIB, 0);
+    return false;
 }
 
-TEST(test_each_call_fails_once)
+/* Outages of 1 to 4 calls and of one more, drawn from the number of the first call. */
+static unsigned outages_from(const char *function, unsigned first, bool *struck)
 {
     unsigned failures = 0;
-    unsigned refused = 0;
-    unsigned n = 1;
+    for (unsigned count = 1; count <= 4; count++) {
+        failures += !play(function, first, count, struck);
+    }
+    return failures + !play(function, first, 5 + first * 2654435761u % 3, struck);
+}
+
+TEST(test_outages_of_the_driver)
+{
+    unsigned failures = 0;
+    unsigned first = 1;
     bool struck = false;
     const unsigned step = (unsigned)seeds_read("WEIR_FAULT_STEP", 1);
-    assert_true(step > 0 && play("", 0, false, &struck) && !given_up);
-    for (struck = true; struck; n += step) {
-        failures += !play("", n, false, &struck);
-        refused += given_up;
+    fake_cuda_start(64 * MIB, 0);
+    assert_true(step > 0 && play("", 0, 0, &struck) && !struck);
+    for (struck = true; struck; first += step) {
+        failures += outages_from("", first, &struck);
     }
-    print_message("%u calls, one in %u failed; after %u of them something was refused for good\n", n - step - 1, step,
-                  refused);
-    assert_true(n > 300);
-    assert_true(refused * step < n / 10 + 10 * (step - 1));
+    print_message("outages from each of %u calls on, one in %u tried\n", first - step - 1, step);
+    assert_true(first > 300);
     assert_int_equal(failures, 0);
 }
 
-/* If the driver never takes memory back, memory may be left; but no run may crash or use memory too early. */
-TEST(test_each_function_fails_for_good)
-{
 #define NAME(name, suffix, parameters) #name,
-    static const char *const functions[] = {WEIR_CUDA_DRIVER_LIST(NAME)};
+static const char *const functions[] = {WEIR_CUDA_DRIVER_LIST(NAME)};
 #undef NAME
+
+TEST(test_outages_of_one_function)
+{
+    unsigned failures = 0;
+    const unsigned step = (unsigned)seeds_read("WEIR_FAULT_STEP", 1);
+    fake_cuda_start(64 * MIB, 0);
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        bool struck = true;
+        for (unsigned first = 1 + (unsigned)i % step; struck; first += step) {
+            failures += outages_from(functions[i], first, &struck);
+        }
+    }
+    assert_int_equal(failures, 0);
+}
+
+/* No run may crash or use memory too early while a function fails in every call, and memory is back when it works. */
+TEST(test_each_function_fails_for_long)
+{
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         for (unsigned from = 1; from <= 9; from += 4) {
             bool struck = false;
-            assert_true(play(functions[i], from, true, &struck));
-            if (fake_cuda_findings(false) != 0) { /* leaks are not counted */
+            fake_cuda_start(64 * MIB, 0);
+            if (!play(functions[i], from, UINT_MAX, &struck)) {
                 fail_msg("%s failed from call %u on", functions[i], from);
             }
         }

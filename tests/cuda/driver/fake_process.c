@@ -2,6 +2,7 @@
 #include "fake_internal.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,9 @@ static bool initialized;
 static bool report_at_end;
 static struct {
     char function[48]; /* name of the failing function; "": any */
-    unsigned nth;      /* number of the call that fails; 0: none */
+    unsigned nth;      /* number of the first call that fails; 0: none */
+    unsigned count;    /* how many calls fail */
     CUresult code;
-    bool lasting;
     bool come;
     unsigned calls;
 } fault;
@@ -148,7 +149,7 @@ CUresult fake_struck(const char *function)
     bool strikes = false;
     if (is_function(function, fault.function)) {
         fault.calls++;
-        strikes = fault.nth != 0 && (fault.lasting ? fault.calls >= fault.nth : fault.calls == fault.nth);
+        strikes = fault.nth != 0 && fault.calls >= fault.nth && fault.calls - fault.nth < fault.count;
         fault.come |= strikes;
     }
     const CUresult code = fault.code;
@@ -160,11 +161,16 @@ CUresult fake_struck(const char *function)
 
 FAKE_EXPORT void fake_cuda_fail(const char *function, unsigned nth, CUresult code, bool lasting)
 {
+    fake_cuda_outage(function, nth, lasting ? UINT_MAX : 1, code);
+}
+
+FAKE_EXPORT void fake_cuda_outage(const char *function, unsigned nth, unsigned count, CUresult code)
+{
     (void)pthread_mutex_lock(&fake_lock);
     (void)snprintf(fault.function, sizeof(fault.function), "%s", function != NULL ? function : "");
     fault.nth = nth;
     fault.code = code;
-    fault.lasting = lasting;
+    fault.count = count;
     fault.come = false;
     fault.calls = 0;
     (void)pthread_mutex_unlock(&fake_lock);

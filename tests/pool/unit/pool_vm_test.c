@@ -899,7 +899,8 @@ TEST(test_a_spare_handle_is_used_first)
     close_world(&w);
 }
 
-/* Destroy returns all memory although each call fails once, and reports a call that fails every time. */
+/* Destroy returns all memory although each call fails once, and reports a call that fails every time. The device then
+ * gives the memory back at the next call for memory after the outage, and is not destroyed before. */
 TEST(test_destroy_tries_twice)
 {
     static const weir_device_call calls[] = {WEIR_CALL_VM_UNMAP, WEIR_CALL_VM_DESTROY, WEIR_CALL_VM_RELEASE};
@@ -923,6 +924,11 @@ TEST(test_destroy_tries_twice)
     ok(weir_sim_fault_arm(w.sim, &fault));
     fails(weir_pool_destroy(w.pool), WEIR_ERR_DEVICE);
     assert_int_equal(held(&w), 3 * PAGE); /* the memory that could not be returned */
+    fails(weir_sim_destroy(w.sim), WEIR_ERR_DEVICE);
+    weir_sim_fault_clear(w.sim);
+    weir_vm_handle handle = 0;
+    ok(weir_device_vm_create(weir_sim_device(w.sim), PAGE, &handle));
+    assert_int_equal(held(&w), PAGE);
     assert_int_equal(weir_sim_destroy(w.sim), WEIR_OK);
 }
 

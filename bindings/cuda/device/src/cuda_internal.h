@@ -18,6 +18,7 @@
 #include "shared/assert.h"
 #include "shared/cancel.h"
 #include "shared/driver.h"
+#include "shared/leftovers.h"
 #include "shared/native_error.h"
 
 /* --- driver.c --- */
@@ -43,8 +44,6 @@ weir_status weir__cuda_result(const char *call, CUresult code);
 /* Reads code and text of the last driver call of this thread that failed; 0 and "" if no call has failed. */
 void weir__cuda_last(int *cuda_error, const char **text);
 #define CUDA(function, ...) weir__cuda_result(#function, UNCANCELLED(weir__cuda.function(__VA_ARGS__)))
-/* Makes a call that releases a resource; after a failure once more, because the failure may be temporary. */
-#define CUDA_TWICE(function, ...) (CUDA(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : CUDA(function, __VA_ARGS__))
 
 /* --- device.c --- */
 
@@ -57,6 +56,7 @@ typedef struct cuda_device {
     CUmemProp prop;      /* properties of new physical memory */
     CUmemAccess *access; /* access rights to mapped memory: of the device itself, then of its peers */
     size_t access_count;
+    weir__leftovers left;      /* what calls of this device could not give back */
     const weir_device *device; /* the weir_device made from this struct */
     struct cuda_device *next;  /* under device.c's lock */
 } cuda_device;
@@ -66,11 +66,12 @@ cuda_device *weir__cuda_device_of(const weir_device *device);
 
 /* The thread's state before the device's context was made current. */
 typedef struct weir__cuda_bound {
-    bool pushed;
+    CUcontext pushed; /* NULL: the device's context was current */
     int capture_mode;
 } weir__cuda_bound;
 
-/* Makes the device's context current and the thread's capture mode relaxed, until weir__cuda_leave. */
+/* Makes the device's context current and the thread's capture mode relaxed, until weir__cuda_leave. What
+ * weir__cuda_leave could not restore is restored after the thread's next weir__cuda_enter. */
 weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound);
 void weir__cuda_leave(weir__cuda_bound *bound);
 /* Evaluates `call` in the device's context. The value is the status of `call`, or of a failed weir__cuda_enter. */
@@ -84,6 +85,13 @@ void weir__cuda_leave(weir__cuda_bound *bound);
         }                                                                                                              \
         status_;                                                                                                       \
     })
+
+/* Like IN_CONTEXT, for a call that takes or returns memory: first gives back what earlier calls could not. */
+#define WITH_MEMORY(self, call)                                                                                        \
+    IN_CONTEXT(self, __extension__({                                                                                   \
+                   (void)weir__leftovers_retry(&((cuda_device *)(self))->left, (self));                                \
+                   (call);                                                                                             \
+               }))
 
 /* --- virtual.c --- */
 

@@ -6,7 +6,9 @@
  *
  * Guarantee: a slot acts on its own device in any current context of the calling thread, and leaves the thread's stack
  * of contexts and its capture mode as they were. A stream that is being captured is not touched: an event recorded on
- * it would become a part of the graph, and a wait for it would break the capture.
+ * it would become a part of the graph, and a wait for it would break the capture. Nothing is lost while the driver
+ * fails for a time: what a call could not give back is given back by a later call that takes or returns memory, and a
+ * device that cannot be ended is ended when the next one is created or destroyed.
  *
  * Cost: three calls that read or set thread-local state of the driver for each slot, two more where another context is
  * current, and one more for the slots that touch a stream.
@@ -26,6 +28,7 @@ static const char creating[] = "weir_cuda_device_create";
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cuda_device *all;
+static cuda_device *unfinished; /* devices that were destroyed while the driver did not take everything back */
 
 static void enlist(cuda_device *self, const weir_device *device)
 {
@@ -62,40 +65,79 @@ cuda_device *weir__cuda_device_of(const weir_device *device)
 
 /* --- the calling thread --- */
 
+/* What weir__cuda_leave could not restore in this thread. */
+static _Thread_local struct {
+    CUcontext pushed; /* NULL: nothing */
+    bool has_mode;
+    int capture_mode;
+} owed;
+
+/* Takes an owed context over into `bound` if it is the device's own, and takes any other off the thread's stack. A
+ * context that is not on top was replaced by the program, and is the program's. */
+static weir_status settle_context(const cuda_device *self, CUcontext *current, weir__cuda_bound *bound)
+{
+    WEIR_ASSERT(owed.pushed != NULL);
+    weir_status status = WEIR_OK;
+    if (*current == owed.pushed && *current == self->context) {
+        bound->pushed = owed.pushed;
+    } else if (*current == owed.pushed) {
+        status = CUDA(cuCtxPopCurrent, current);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        owed.pushed = NULL;
+        status = CUDA(cuCtxGetCurrent, current);
+    }
+    owed.pushed = NULL;
+    return status;
+}
+
 weir_status weir__cuda_enter(const cuda_device *self, weir__cuda_bound *bound)
 {
     WEIR_ASSERT(weir__cuda_is_loaded() && self->context != NULL);
     CUcontext current = NULL;
+    int mode = CU_CAPTURE_MODE_RELAXED;
     *bound = (weir__cuda_bound){.capture_mode = CU_CAPTURE_MODE_RELAXED};
     weir_status status = CUDA(cuCtxGetCurrent, &current);
+    if (status == WEIR_OK && owed.pushed != NULL) {
+        status = settle_context(self, &current, bound);
+    }
     if (status == WEIR_OK && current != self->context) {
         status = CUDA(cuCtxPushCurrent, self->context);
-        bound->pushed = status == WEIR_OK;
+        bound->pushed = status == WEIR_OK ? self->context : NULL;
     }
     if (status == WEIR_OK) {
-        status = CUDA(cuThreadExchangeStreamCaptureMode, &bound->capture_mode);
+        status = CUDA(cuThreadExchangeStreamCaptureMode, &mode);
     }
-    if (status != WEIR_OK && bound->pushed) {
-        (void)weir__cuda.cuCtxPopCurrent(&current);
+    if (status != WEIR_OK) {
+        weir__cuda_leave(bound);
+        return status;
     }
-    return status;
+    /* an owed mode is out of date if the program has set another one since */
+    bound->capture_mode = owed.has_mode && mode == CU_CAPTURE_MODE_RELAXED ? owed.capture_mode : mode;
+    owed.has_mode = false;
+    return WEIR_OK;
 }
 
-/* A failure to restore the thread's state is tried once more and then not reported: the requested call has been made
- * and must not be repeated. */
+/* A failure to restore the thread's state is not reported: the requested call has been made and must not be repeated.
+ * It is tried once more here, and again when the thread enters next. */
 void weir__cuda_leave(weir__cuda_bound *bound)
 {
     WEIR_ASSERT(weir__cuda_is_loaded());
     CUcontext popped = NULL;
     if (bound->capture_mode != CU_CAPTURE_MODE_RELAXED) {
         int mode = bound->capture_mode;
-        if (UNCANCELLED(weir__cuda.cuThreadExchangeStreamCaptureMode(&mode)) != CU_SUCCESS) {
+        bool restored = UNCANCELLED(weir__cuda.cuThreadExchangeStreamCaptureMode(&mode)) == CU_SUCCESS;
+        if (!restored) {
             mode = bound->capture_mode;
-            (void)UNCANCELLED(weir__cuda.cuThreadExchangeStreamCaptureMode(&mode));
+            restored = UNCANCELLED(weir__cuda.cuThreadExchangeStreamCaptureMode(&mode)) == CU_SUCCESS;
         }
+        owed.has_mode = !restored;
+        owed.capture_mode = bound->capture_mode;
     }
-    if (bound->pushed && UNCANCELLED(weir__cuda.cuCtxPopCurrent(&popped)) != CU_SUCCESS) {
-        (void)UNCANCELLED(weir__cuda.cuCtxPopCurrent(&popped));
+    if (bound->pushed != NULL && UNCANCELLED(weir__cuda.cuCtxPopCurrent(&popped)) != CU_SUCCESS &&
+        UNCANCELLED(weir__cuda.cuCtxPopCurrent(&popped)) != CU_SUCCESS) {
+        owed.pushed = bound->pushed;
     }
 }
 
@@ -112,22 +154,36 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 
 /* --- regions --- */
 
-static weir_status alloc_aligned(uint64_t size, CUdeviceptr *start)
+static weir_status free_left(void *ctx, weir__leftover *left)
+{
+    WEIR_ASSERT(left->address != 0);
+    (void)ctx;
+    return CUDA(cuMemFree, left->address);
+}
+
+static weir_status alloc_aligned(cuda_device *self, uint64_t size, CUdeviceptr *start)
 {
     WEIR_ASSERT(size > 0);
-    weir_status status = CUDA(cuMemAlloc, start, (size_t)size);
-    if (status == WEIR_OK && (*start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
-        (void)CUDA_TWICE(cuMemFree, *start);
-        status = weir_refuse(WEIR_ERR_DEVICE, "cuMemAlloc: address 0x%llx is no multiple of %u", *start,
-                             REGION_ALIGNMENT_BYTES);
+    weir__leftover *odd = weir__leftover_new(free_left);
+    if (odd == NULL) {
+        return WEIR_ERR_NO_MEMORY;
     }
+    const weir_status status = CUDA(cuMemAlloc, start, (size_t)size);
+    if (status == WEIR_OK && (*start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
+        odd->address = *start;
+        odd->size = size;
+        (void)weir__leftovers_give(&self->left, self, odd);
+        return weir_refuse(WEIR_ERR_DEVICE, "cuMemAlloc: address 0x%llx is no multiple of %u", *start,
+                           REGION_ALIGNMENT_BYTES);
+    }
+    free(odd);
     return status;
 }
 
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     CUdeviceptr start = 0;
-    const weir_status status = IN_CONTEXT(ctx, alloc_aligned(size, &start));
+    const weir_status status = WITH_MEMORY(ctx, alloc_aligned(ctx, size, &start));
     if (status == WEIR_OK) {
         *address = start;
     }
@@ -137,7 +193,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     (void)size;
-    return IN_CONTEXT(ctx, CUDA(cuMemFree, address));
+    return WITH_MEMORY(ctx, CUDA(cuMemFree, address));
 }
 
 /* --- ordering --- */
@@ -260,14 +316,66 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
     return WEIR_OK;
 }
 
+/* Gives everything back, the context last, and frees the device. After a failure the device stays as it is. */
+static weir_status finish(cuda_device *self)
+{
+    WEIR_ASSERT(self->context != NULL || !self->retained);
+    weir_status status = WEIR_OK;
+    if (atomic_load(&self->left.count) != 0 || (self->context != NULL && owed.pushed == self->context)) {
+        status = IN_CONTEXT(self, weir__leftovers_retry(&self->left, self));
+        status = status == WEIR_OK && owed.pushed == self->context ? WEIR_ERR_DEVICE : status;
+    }
+    if (status == WEIR_OK && self->retained) {
+        status = CUDA(cuDevicePrimaryCtxRelease, self->id);
+    }
+    if (status == WEIR_OK) {
+        weir__leftovers_fini(&self->left);
+        free(self->access);
+        free(self);
+    }
+    return status;
+}
+
+static void put_among_unfinished(cuda_device *self)
+{
+    (void)pthread_mutex_lock(&lock);
+    self->device = NULL;
+    self->next = unfinished;
+    unfinished = self;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* Tries again to end the devices that could not be ended. */
+static void finish_all(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    cuda_device *list = unfinished;
+    unfinished = NULL;
+    (void)pthread_mutex_unlock(&lock);
+    while (list != NULL) {
+        cuda_device *self = list;
+        list = self->next;
+        if (finish(self) != WEIR_OK) {
+            put_among_unfinished(self);
+        }
+    }
+}
+
+/* The program may end a context of its own at any time, and everything in it, so such a device is not kept. */
 static void release(cuda_device *self)
 {
     WEIR_ASSERT(self->context != NULL || !self->retained);
-    if (self->retained) {
-        (void)CUDA_TWICE(cuDevicePrimaryCtxRelease, self->id);
+    finish_all();
+    if (finish(self) == WEIR_OK || finish(self) == WEIR_OK) {
+        return;
     }
-    free(self->access);
-    free(self);
+    if (self->retained) {
+        put_among_unfinished(self);
+    } else {
+        weir__leftovers_fini(&self->left);
+        free(self->access);
+        free(self);
+    }
 }
 
 static void destroy(void *ctx)
@@ -402,6 +510,7 @@ static weir_status make_device(const weir_cuda_device_config *config, CUdevice i
     }
     self->id = id;
     self->facts.ordinal = config->ordinal;
+    (void)pthread_mutex_init(&self->left.lock, NULL);
     WEIR_ASSERT(self->access == NULL);
     weir_device *made = NULL;
     weir_status status = fill(self, config);
@@ -455,6 +564,7 @@ weir_status weir_cuda_device_create(const weir_cuda_device_config *config, weir_
     if (status != WEIR_OK) {
         return status;
     }
+    finish_all();
     CUdevice id = 0;
     const CUresult code = UNCANCELLED(weir__cuda.cuDeviceGet(&id, own.ordinal));
     if (code == CU_ERROR_INVALID_DEVICE) {

@@ -18,20 +18,33 @@ static bool begins_a_page(const void *memory)
     return (uintptr_t)memory % (page > 0 ? (uintptr_t)page : 4096) == 0;
 }
 
+static weir_status free_left(void *ctx, weir__leftover *left)
+{
+    WEIR_ASSERT(left->object != NULL);
+    (void)ctx;
+    return CUDA(cuMemFreeHost, left->object);
+}
+
+static weir_status alloc_page(cuda_device *self, uint64_t size, void **memory)
+{
+    weir__leftover *odd = weir__leftover_new(free_left);
+    if (odd == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir_status status = CUDA(cuMemHostAlloc, memory, (size_t)size, flags);
+    if (status == WEIR_OK && !begins_a_page(*memory)) {
+        odd->object = *memory;
+        (void)weir__leftovers_give(&self->left, self, odd);
+        return weir_refuse(WEIR_ERR_UNSUPPORTED, "cuMemHostAlloc: %p begins no page", *memory);
+    }
+    free(odd);
+    return status;
+}
+
 static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
 {
-    weir__cuda_bound bound;
     void *got = NULL;
-    weir_status status = weir__cuda_enter(ctx, &bound);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = CUDA(cuMemHostAlloc, &got, (size_t)size, flags);
-    if (status == WEIR_OK && !begins_a_page(got)) {
-        (void)CUDA_TWICE(cuMemFreeHost, got);
-        status = weir_refuse(WEIR_ERR_UNSUPPORTED, "cuMemHostAlloc: %p begins no page", got);
-    }
-    weir__cuda_leave(&bound);
+    const weir_status status = WITH_MEMORY(ctx, alloc_page(ctx, size, &got));
     if (status == WEIR_OK) {
         *memory = got;
     }
@@ -42,7 +55,7 @@ static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
 {
     WEIR_ASSERT(begins_a_page(memory));
     (void)size;
-    return IN_CONTEXT(ctx, CUDA(cuMemFreeHost, memory));
+    return WITH_MEMORY(ctx, CUDA(cuMemFreeHost, memory));
 }
 
 static weir_status memory_register(void *ctx, void *memory, uint64_t size)

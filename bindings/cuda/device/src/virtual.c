@@ -3,8 +3,9 @@
  * Idea: each operation is one call of the driver. Only vm_map also calls cuMemSetAccess, because no device can use a
  * mapping before.
  *
- * Guarantee: if access to a mapping cannot be set, the mapping is removed. All handles of a device are of one kind, so
- * the possible uses of a block's memory do not depend on when the memory was created.
+ * Guarantee: if access to a mapping cannot be set, the mapping is removed, if need be by a later call; until then its
+ * addresses are not released and its handle is not released, so that the pool counts the memory. All handles of a
+ * device are of one kind, so the possible uses of a block's memory do not depend on when the memory was created.
  */
 #include "cuda_internal.h"
 
@@ -14,13 +15,23 @@ static bool is_in_pages(const cuda_device *self, uint64_t address, uint64_t size
     return size != 0 && ((address | size) & (self->info.page_bytes - 1)) == 0;
 }
 
+/* True if a mapping that weir could not remove lies in the range or maps the handle. The call then fails with a
+ * sentence about it. */
+static bool is_mapped_still(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
+{
+    cuda_device *self = ctx;
+    const bool is = weir__leftovers_touch(&self->left, address, size, handle);
+    return is && weir_refuse(WEIR_ERR_DEVICE, "cuMemUnmap: a mapping of handle 0x%llx or at 0x%llx is not removed yet",
+                             (unsigned long long)handle, (unsigned long long)address) != WEIR_OK;
+}
+
 weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
-    const cuda_device *self = ctx;
+    cuda_device *self = ctx;
     WEIR_ASSERT(is_in_pages(self, 0, size));
     CUdeviceptr start = 0;
     const weir_status status =
-        IN_CONTEXT(self, CUDA(cuMemAddressReserve, &start, (size_t)size, (size_t)self->info.page_bytes, 0, 0));
+        WITH_MEMORY(self, CUDA(cuMemAddressReserve, &start, (size_t)size, (size_t)self->info.page_bytes, 0, 0));
     if (status == WEIR_OK) {
         *address = start;
     }
@@ -30,15 +41,16 @@ weir_status weir__cuda_vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 weir_status weir__cuda_vm_release(void *ctx, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(is_in_pages(ctx, address, size));
-    return IN_CONTEXT(ctx, CUDA(cuMemAddressFree, address, (size_t)size));
+    return WITH_MEMORY(ctx, is_mapped_still(ctx, address, size, 0) ? WEIR_ERR_DEVICE
+                                                                   : CUDA(cuMemAddressFree, address, (size_t)size));
 }
 
 weir_status weir__cuda_vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
-    const cuda_device *self = ctx;
+    cuda_device *self = ctx;
     WEIR_ASSERT(is_in_pages(self, 0, size));
     CUmemHandle made = 0;
-    const weir_status status = IN_CONTEXT(self, CUDA(cuMemCreate, &made, (size_t)size, &self->prop, 0));
+    const weir_status status = WITH_MEMORY(self, CUDA(cuMemCreate, &made, (size_t)size, &self->prop, 0));
     if (status == WEIR_OK) {
         *handle = made;
     }
@@ -47,35 +59,60 @@ weir_status weir__cuda_vm_create(void *ctx, uint64_t size, weir_vm_handle *handl
 
 weir_status weir__cuda_vm_destroy(void *ctx, weir_vm_handle handle)
 {
-    return IN_CONTEXT(ctx, CUDA(cuMemRelease, handle));
+    return WITH_MEMORY(ctx, is_mapped_still(ctx, 0, 0, handle) ? WEIR_ERR_DEVICE : CUDA(cuMemRelease, handle));
 }
 
-static weir_status map(const cuda_device *self, uint64_t address, uint64_t size, weir_vm_handle handle)
+static weir_status unmap_left(void *ctx, weir__leftover *left)
+{
+    WEIR_ASSERT(is_in_pages(ctx, left->address, left->size));
+    (void)ctx;
+    return CUDA(cuMemUnmap, left->address, (size_t)left->size);
+}
+
+/* Gives the device and its peers access to a new mapping, or removes the mapping. */
+static weir_status open_mapping(cuda_device *self, weir__leftover *mapping)
+{
+    WEIR_ASSERT(self->access_count > 0);
+    const CUresult code = UNCANCELLED(
+        weir__cuda.cuMemSetAccess(mapping->address, (size_t)mapping->size, self->access, self->access_count));
+    if (code == CU_SUCCESS) {
+        free(mapping);
+        return WEIR_OK;
+    }
+    (void)weir__leftovers_give(&self->left, self, mapping);
+    return weir__cuda_result("cuMemSetAccess", code);
+}
+
+static weir_status map(cuda_device *self, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
     WEIR_ASSERT(is_in_pages(self, address, size));
-    WEIR_ASSERT(self->access_count > 0);
-    weir_status status = CUDA(cuMemMap, address, (size_t)size, 0, handle, 0);
+    if (is_mapped_still(self, address, size, handle)) {
+        return WEIR_ERR_DEVICE;
+    }
+    weir__leftover *mapping = weir__leftover_new(unmap_left);
+    if (mapping == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    mapping->address = address;
+    mapping->size = size;
+    mapping->handle = handle;
+    const weir_status status = CUDA(cuMemMap, address, (size_t)size, 0, handle, 0);
     if (status != WEIR_OK) {
+        free(mapping);
         return status;
     }
-    const CUresult code =
-        UNCANCELLED(weir__cuda.cuMemSetAccess(address, (size_t)size, self->access, self->access_count));
-    if (code != CU_SUCCESS) {
-        (void)CUDA_TWICE(cuMemUnmap, address, (size_t)size);
-        status = weir__cuda_result("cuMemSetAccess", code);
-    }
-    return status;
+    return open_mapping(self, mapping);
 }
 
 weir_status weir__cuda_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle)
 {
-    return IN_CONTEXT(ctx, map(ctx, address, size, handle));
+    return WITH_MEMORY(ctx, map(ctx, address, size, handle));
 }
 
 weir_status weir__cuda_vm_unmap(void *ctx, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(is_in_pages(ctx, address, size));
-    return IN_CONTEXT(ctx, CUDA(cuMemUnmap, address, (size_t)size));
+    return WITH_MEMORY(ctx, CUDA(cuMemUnmap, address, (size_t)size));
 }
 
 /* --- the kind of handles --- */
@@ -87,26 +124,36 @@ static bool has(const cuda_device *self, int attribute)
     return UNCANCELLED(weir__cuda.cuDeviceGetAttribute(&value, attribute, self->id)) == CU_SUCCESS && value != 0;
 }
 
+static weir_status release_left(void *ctx, weir__leftover *left)
+{
+    WEIR_ASSERT(left->handle != 0);
+    (void)ctx;
+    return CUDA(cuMemRelease, left->handle);
+}
+
 /* Creates and releases one granule with the properties self->prop. Returns the driver's failure if the driver supports
  * no such granule. */
 static weir_status try_kind(cuda_device *self)
 {
     size_t page = 0;
+    weir__leftover *granule = NULL;
     CUmemHandle handle = 0;
     weir_status status = CUDA(cuMemGetAllocationGranularity, &page, &self->prop, CU_GRANULARITY_MINIMUM);
     if (status == WEIR_OK && (page == 0 || (page & (page - 1)) != 0)) {
         return weir_refuse(WEIR_ERR_DEVICE, "weir_cuda_device_create: cuMemGetAllocationGranularity gave %zu", page);
     }
     if (status == WEIR_OK) {
-        status = CUDA(cuMemCreate, &handle, page, &self->prop, 0);
+        granule = weir__leftover_new(release_left);
+        status = granule != NULL ? CUDA(cuMemCreate, &handle, page, &self->prop, 0) : WEIR_ERR_NO_MEMORY;
     }
-    if (status == WEIR_OK) {
-        status = CUDA_TWICE(cuMemRelease, handle);
+    if (status != WEIR_OK) {
+        free(granule);
+        return status;
     }
-    if (status == WEIR_OK) {
-        self->info.page_bytes = page;
-    }
-    return status;
+    granule->handle = handle;
+    (void)weir__leftovers_give(&self->left, self, granule);
+    self->info.page_bytes = page;
+    return WEIR_OK;
 }
 
 weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_device_config *config)
