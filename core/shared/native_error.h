@@ -41,6 +41,23 @@ static inline weir_status weir__native_refuse_as(const char *function, weir_stat
     return weir_refuse(status, "%s: %s", function, kept);
 }
 
+/* The sentence of weir_last_error, which a function restores if it succeeds although a call inside it was refused. */
+typedef struct weir__kept_sentence {
+    char text[256];
+} weir__kept_sentence;
+
+static inline weir__kept_sentence weir__sentence_keep(void)
+{
+    weir__kept_sentence kept;
+    (void)snprintf(kept.text, sizeof(kept.text), "%s", weir_last_error());
+    return kept;
+}
+
+static inline void weir__sentence_restore(const weir__kept_sentence *kept)
+{
+    (void)weir_refuse(WEIR_OK, "%s", kept->text);
+}
+
 /* Stores in *text the sentence of weir_last_error. Stores in *code the code of the runtime's last failed call if that
  * sentence describes this call, else 0. Either pointer may be NULL. */
 static inline void weir__native_read(const weir__native_failure *last, int *code, const char **text)

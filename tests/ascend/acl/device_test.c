@@ -517,6 +517,21 @@ TEST(test_error_list_is_in_order)
     }
 }
 
+/* A device without a PCI device on this machine is created, and the sentence of an earlier refusal stays. */
+TEST(test_success_leaves_no_sentence)
+{
+    const char *text = NULL;
+    int code = -1;
+    fails(weir_acl_device_create(NULL, NULL), WEIR_ERR_INVALID);
+    weir_device *device = make_device(0);
+    ok(weir_acl_error(&code, &text));
+    assert_string_equal(text, "weir_acl_device_create: device is NULL");
+    assert_int_equal(code, 0);
+    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    ok(weir_acl_error(&code, &text));
+    assert_string_equal(text, "weir_acl_device_create: device is NULL");
+}
+
 static void *ask_error(void *argument)
 {
     int *code = argument;

@@ -187,8 +187,9 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
     }
     weir__acl_bound bound = {.before = weir__acl_current()};
     if (context != NULL && context != bound.before) {
-        /* if this fails, the wait runs in the current context */
+        const weir__kept_sentence sentence = weir__sentence_keep();
         bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK;
+        weir__sentence_restore(&sentence); /* if the call failed, the wait runs in the current context */
     }
     const weir_status status = ACL(aclrtSynchronizeStream, native);
     weir__acl_unbind(&bound);

@@ -495,6 +495,7 @@ weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_de
     if (device == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: device is NULL", creating);
     }
+    const weir__kept_sentence sentence = weir__sentence_keep();
     const aclrtContext before = weir__acl_current();
     const aclError code = UNCANCELLED(aclrtSetDevice(own.device_id));
     status = weir__acl_result("aclrtSetDevice", code);
@@ -510,6 +511,7 @@ weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_de
         (void)ACL_TWICE(aclrtSetCurrentContext, before);
     }
     if (status == WEIR_OK) {
+        weir__sentence_restore(&sentence); /* a missing PCI device or missing virtual memory is no failure */
         *device = made;
     }
     return status;

@@ -107,11 +107,15 @@ static weir_status pinned_free(void *ctx, void *memory, uint64_t size)
 
 static weir_status register_pinned(void *memory, uint64_t size)
 {
+    const weir__kept_sentence sentence = weir__sentence_keep();
     const weir_status status =
         ACL(aclrtHostRegisterV2, memory, size, (uint32_t)(ACL_HOST_REG_PINNED | ACL_HOST_REG_MAPPED));
     void *on_device = NULL;
-    return status == WEIR_ERR_UNSUPPORTED ? ACL(aclrtHostRegister, memory, size, ACL_HOST_REGISTER_MAPPED, &on_device)
-                                          : status;
+    if (status != WEIR_ERR_UNSUPPORTED) {
+        return status;
+    }
+    weir__sentence_restore(&sentence);
+    return ACL(aclrtHostRegister, memory, size, ACL_HOST_REGISTER_MAPPED, &on_device);
 }
 
 static weir_status memory_register(void *ctx, void *memory, uint64_t size)

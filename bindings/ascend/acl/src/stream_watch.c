@@ -72,7 +72,9 @@ static void leave_locked(void)
 {
     WEIR_ASSERT(weir__acl_is_locked());
     if (registered) {
+        const weir__kept_sentence sentence = weir__sentence_keep();
         registered = ACL(aclrtRegStreamStateCallback, callback_name(), NULL, NULL) != WEIR_OK;
+        weir__sentence_restore(&sentence);
     }
 }
 
