@@ -29,7 +29,7 @@ static const struct subcommand subcommand = {
             "  weir info --list --json | jq -r '.[] | [.trace, .peak_live_bytes] | @tsv'\n",
 };
 
-enum { curve_columns = 72, curve_rows = 10, size_buckets = 48 };
+enum { curve_columns = 72, curve_rows = 10, size_buckets = 48, shown_notes = 20 };
 
 struct facts {
     uint64_t kinds[128];
@@ -236,8 +236,30 @@ static void print_tags(const struct trace *trace, const struct facts *facts)
     }
 }
 
+/* Prints the first notes only: a file may have any number of them. */
+static void print_notes(const struct trace *trace)
+{
+    char more[UNIT_TEXT];
+    for (size_t i = 0; i < trace->note_count && i < shown_notes; i++) {
+        (void)printf("  note       %s\n", trace->notes[i]);
+    }
+    if (trace->note_count > shown_notes) {
+        (void)printf("  note       ... and %s more\n", format_count(more, trace->note_count - shown_notes));
+    }
+}
+
+static uint32_t used_devices(const struct trace *trace)
+{
+    uint32_t used = 0;
+    for (uint32_t d = 0; d < trace->device_count; d++) {
+        used += trace->devices[d].used;
+    }
+    return used;
+}
+
 static void print_facts(const struct trace *trace, const struct facts *facts)
 {
+    const uint32_t devices = used_devices(trace);
     static const char *const clocks[] = {"nanoseconds", "logical", "order only"};
     char a[UNIT_TEXT];
     char b[UNIT_TEXT];
@@ -246,8 +268,8 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     (void)printf("  clock      %s%s%s\n", clocks[trace->clock], trace->clock == TRACE_CLOCK_NS ? ", " : "",
                  trace->clock == TRACE_CLOCK_NS ? format_time(a, facts->duration_ns) : "");
     (void)printf("  %u stream%s, %u host thread%s, %u device%s, %s events:\n", trace->stream_count,
-                 trace->stream_count == 1 ? "" : "s", trace->thread_count, trace->thread_count == 1 ? "" : "s",
-                 trace->device_count, trace->device_count == 1 ? "" : "s", format_count(a, trace->event_count));
+                 trace->stream_count == 1 ? "" : "s", trace->thread_count, trace->thread_count == 1 ? "" : "s", devices,
+                 devices == 1 ? "" : "s", format_count(a, trace->event_count));
     print_kinds(facts);
     if (recorded_run_is_moment(trace)) {
         (void)printf("  no history: the snapshot shows one moment\n");
@@ -263,9 +285,7 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     if (trace->recorded_note != NULL) {
         (void)printf("  recorded   %s\n", trace->recorded_note);
     }
-    for (size_t i = 0; i < trace->note_count; i++) {
-        (void)printf("  note       %s\n", trace->notes[i]);
-    }
+    print_notes(trace);
 }
 
 /* --- JSON --- */
@@ -297,7 +317,7 @@ static json_t *facts_json(const struct trace *trace, const struct facts *facts)
                      "trace", json_text(trace->path), "source", json_text(trace->source), "clock",
                      clocks[trace->clock], //
                      "events", (json_int_t)trace->event_count, "streams", (json_int_t)trace->stream_count, "threads",
-                     (json_int_t)trace->thread_count, "devices", (json_int_t)trace->device_count, "blocks",
+                     (json_int_t)trace->thread_count, "devices", (json_int_t)used_devices(trace), "blocks",
                      (json_int_t)trace->block_count, "kinds", kinds, "prior_bytes", (json_int_t)facts->prior_bytes,
                      "peak_live_bytes", (json_int_t)facts->peak_live, "peak_event", (json_int_t)facts->peak_event,
                      "end_live_bytes", (json_int_t)facts->end_live, "end_blocks", (json_int_t)facts->end_blocks,

@@ -862,9 +862,6 @@ static const char *why_not(const struct trace *trace)
     if (!trace->has_segments) {
         return "no segments are recorded";
     }
-    if (trace->streams_mix_devices) {
-        return "a stream is named with two devices, so a segment's device is not known";
-    }
     return NULL;
 }
 

@@ -97,16 +97,23 @@ static bool need_stream(struct trace_builder *builder, uint32_t stream)
     return true;
 }
 
-/* Sets the device of a stream. The first line that names a device for the stream decides; a later contradiction sets
- * streams_mix_devices. */
+/* Sets the device of a stream, if no earlier event has. */
 static void bind_stream(struct trace *trace, uint32_t stream, uint32_t device)
 {
     uint32_t *bound = &trace->stream_device[stream];
     if (*bound == STREAM_WITHOUT_DEVICE) {
         *bound = device;
-    } else if (*bound != device) {
-        trace->streams_mix_devices = true;
     }
+}
+
+bool builder_is_bound(const struct trace_builder *builder, uint32_t stream, uint32_t *device)
+{
+    const struct trace *trace = builder->trace;
+    if (stream >= trace->stream_count || trace->stream_device[stream] == STREAM_WITHOUT_DEVICE) {
+        return false;
+    }
+    *device = trace->stream_device[stream];
+    return true;
 }
 
 static void count_birth(struct trace_builder *builder, const weir_trace_event *event, uint32_t index)

@@ -10,17 +10,10 @@
 #define FRACTION_DIGITS 12
 #define SHOWN_TEXT 64
 
-static const char byte_order_mark[] = "\xef\xbb\xbf";
-
-static size_t skip_mark(const unsigned char *bytes, size_t size)
-{
-    return size >= 3 && memcmp(bytes, byte_order_mark, 3) == 0 ? 3 : 0;
-}
-
 bool csv_begins(const unsigned char *bytes, size_t size)
 {
     bool comma = false;
-    for (size_t i = skip_mark(bytes, size); i < size && i < LONGEST_HEADER; i++) {
+    for (size_t i = trace_mark_bytes(bytes, size); i < size && i < LONGEST_HEADER; i++) {
         if (bytes[i] == '\n') {
             return comma;
         }
@@ -216,7 +209,7 @@ bool csv_open(struct csv *csv, const struct trace_source *source, struct trace_e
     csv->source = source;
     csv->error = error;
     csv->next_line = 1;
-    csv->at = skip_mark(source->bytes, source->size);
+    csv->at = trace_mark_bytes(source->bytes, source->size);
     if (!read_record(csv, &whole)) {
         return false;
     }

@@ -1,6 +1,6 @@
 /* detect.c: tells the format of a file by its first bytes. */
 #include "csv.h"
-#include "trace.h"
+#include "trace_internal.h"
 
 #include <string.h>
 
@@ -18,6 +18,11 @@ static bool begins_old_pickle(const unsigned char *bytes, size_t size)
     }
     return (bytes[0] == '(' && (bytes[1] == 'd' || bytes[1] == 'l')) ||
            ((bytes[0] == '}' || bytes[0] == ']') && (bytes[1] == 'q' || bytes[1] == '(' || bytes[1] == '.'));
+}
+
+static bool is_utf16(const unsigned char *bytes, size_t size)
+{
+    return begins(bytes, size, "\xff\xfe", 2) || begins(bytes, size, "\xfe\xff", 2);
 }
 
 enum trace_format trace_detect(const void *data, size_t size)
@@ -44,20 +49,21 @@ enum trace_format trace_detect(const void *data, size_t size)
     if (begins(bytes, size, "SQLite format 3\0", 16)) {
         return TRACE_FORMAT_SQLITE;
     }
-    if (begins(bytes, size, "#wtr", 4)) {
+    const size_t mark = trace_mark_bytes(bytes, size);
+    if (begins(bytes + mark, size - mark, "#wtr", 4)) {
         return TRACE_FORMAT_WTR;
     }
     if (bytes[0] == 0x80 || begins_old_pickle(bytes, size)) {
         return TRACE_FORMAT_PICKLE;
     }
-    size_t blanks = 0;
-    while (blanks < size && blanks < 64 && strchr(" \t\r\n", bytes[blanks]) != NULL && bytes[blanks] != 0) {
+    size_t blanks = mark;
+    while (blanks < size && blanks < mark + 64 && strchr(" \t\r\n", bytes[blanks]) != NULL && bytes[blanks] != 0) {
         blanks++;
     }
     if (blanks < size && (bytes[blanks] == '{' || bytes[blanks] == '[')) {
         return TRACE_FORMAT_JSON;
     }
-    if (csv_begins(bytes, size)) {
+    if (!is_utf16(bytes, size) && csv_begins(bytes, size)) {
         return TRACE_FORMAT_CSV;
     }
     return TRACE_FORMAT_UNKNOWN;

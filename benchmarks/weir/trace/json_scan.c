@@ -6,8 +6,12 @@
 
 void json_scan_start(struct json_scan *scan, const struct trace_source *source, struct trace_error *error)
 {
-    *scan =
-        (struct json_scan){.source = source, .at = source->bytes, .end = source->bytes + source->size, .error = error};
+    *scan = (struct json_scan){
+        .source = source,
+        .at = source->bytes + trace_mark_bytes(source->bytes, source->size),
+        .end = source->bytes + source->size,
+        .error = error,
+    };
 }
 
 bool json_scan_refuse(const struct json_scan *scan, weir_status status, const unsigned char *at, const char *format,

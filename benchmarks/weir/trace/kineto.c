@@ -74,6 +74,7 @@ struct reader {
     uint64_t unbound;  /* waits for events that the file does not describe */
     bool found_events; /* the list traceEvents was found */
     bool snapshot;     /* the JSON form of a memory snapshot */
+    bool timeline;     /* a list in the place of the first event */
 };
 
 /* --- one event --- */
@@ -514,6 +515,7 @@ static bool read_events(struct reader *reader)
     struct event event;
     struct json_value value;
     enum json_step step = JSON_STEP_BEGIN;
+    bool is_first = true;
     reader->found_events = true;
     while (json_scan_element(&reader->scan, &step)) {
         if (step == JSON_STEP_END) {
@@ -522,6 +524,8 @@ static bool read_events(struct reader *reader)
         if (!json_scan_read(&reader->scan, &value)) {
             return false;
         }
+        reader->timeline = reader->timeline || (is_first && value.kind == JSON_ARRAY);
+        is_first = false;
         if (value.kind == JSON_ARRAY
                 ? !json_scan_skip(&reader->scan)
                 : value.kind == JSON_OBJECT && (!read_event(reader, &event) || !add_event(reader, &event))) {
@@ -577,6 +581,15 @@ static bool refuse_other(const struct reader *reader)
                            "(export_chrome_trace)");
 }
 
+/* A list of lists instead of events is what export_memory_timeline writes: the bytes of each category over time. */
+static bool refuse_timeline(const struct reader *reader)
+{
+    return trace_say(reader->scan.error, WEIR_ERR_UNSUPPORTED, reader->source->path,
+                     "is a memory timeline (export_memory_timeline), which has no streams and not all blocks; "
+                     "expected the profile itself (export_chrome_trace, profile_memory=True) or a memory snapshot "
+                     "(torch.cuda.memory._dump_snapshot)");
+}
+
 static bool add_notes(struct reader *reader)
 {
     struct profile *profile = reader->profile;
@@ -606,6 +619,7 @@ static bool read_file(struct reader *reader, struct trace_error *error)
         .format = "kineto",
         .addresses = true,
         .lone_frees = true,
+        .agents = true,
         .no_memory = "the profile has no [memory] events; expected one of torch.profiler.profile(profile_memory=True)",
     };
     reader->several_devices = false;
@@ -615,10 +629,12 @@ static bool read_file(struct reader *reader, struct trace_error *error)
     reader->host_events = 0;
     reader->empty = 0;
     reader->unbound = 0;
+    reader->timeline = false;
     id_map_free(&reader->recorded);
     json_scan_start(&reader->scan, reader->source, error);
     return profile_start(&reader->profile, reader->source->path, &options, reader->limits, error) &&
-           read_root(reader) && (reader->found_events || refuse_other(reader));
+           read_root(reader) && (reader->found_events || refuse_other(reader)) &&
+           (!reader->timeline || reader->device_events + reader->host_events > 0 || refuse_timeline(reader));
 }
 
 /* Reads the file. If it has host memory and no device memory, reads it once more for the host memory. */

@@ -562,7 +562,6 @@ static bool build(struct selection *selection, struct trace **out)
     }
     to->clock = from->clock;
     to->expandable = to->expandable || from->expandable;
-    to->streams_mix_devices = from->streams_mix_devices;
     to->pad_bytes = from->pad_bytes;
     to->one_of_several =
         from->one_of_several || (selection->device != TRACE_NO_INDEX && from->device == TRACE_NO_INDEX);

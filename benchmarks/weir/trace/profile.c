@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define NO_ITEM UINT32_MAX
+#define NO_DEVICE UINT32_MAX
 #define MOST_RECORDS (UINT32_MAX - 1)
 #define SHOWN_NAME 200
 #define SHOWN_STREAMS 12
@@ -410,6 +411,45 @@ static bool find_devices(struct profile *profile)
         }
     }
     return true;
+}
+
+/* Returns the only device of the work, or NO_DEVICE if work is on several devices or there is none. */
+static uint32_t only_device_of_work(const struct profile *profile)
+{
+    uint32_t device = NO_DEVICE;
+    for (size_t i = 0; i < profile->item_count; i++) {
+        const struct profile_item *item = &profile->items[i];
+        if (item->kind != PROFILE_WORK || item->device == device) {
+            continue;
+        }
+        if (device != NO_DEVICE) {
+            return NO_DEVICE;
+        }
+        device = item->device;
+    }
+    return device;
+}
+
+/* Gives the work and its streams the device of the memory, if the file numbers the two differently and has one device
+ * of each. */
+static bool join_agent(struct profile *profile)
+{
+    const uint32_t agent = only_device_of_work(profile);
+    if (!profile->options.agents || profile->device_count != 1 || agent == NO_DEVICE || agent == profile->only_device) {
+        return true;
+    }
+    for (size_t i = 0; i < profile->item_count; i++) {
+        struct profile_item *item = &profile->items[i];
+        item->device = item->device == agent ? profile->only_device : item->device;
+    }
+    for (size_t i = 0; i < profile->stream_count; i++) {
+        struct stream *stream = &profile->streams[i];
+        stream->device = stream->device == agent ? profile->only_device : stream->device;
+    }
+    return profile_note(profile,
+                        "work is on device %" PRIu32 " of the file and memory on device %" PRIu32
+                        ", as ROCm numbers them: they are taken for one device",
+                        agent, profile->only_device);
 }
 
 /* True if the trace can tell the device of the stream. A line of a trace binds a stream to a device when the stream
@@ -896,6 +936,9 @@ static bool build(struct profile *profile, struct trace **out)
     }
     if (profile->device_count == 0) {
         return trace_say(profile->error, WEIR_ERR_INVALID, profile->path, "%s", profile->options.no_memory);
+    }
+    if (!join_agent(profile)) {
+        return false;
     }
     apply_calls(profile);
     if (profile->item_count > 1) {

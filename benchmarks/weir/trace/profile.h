@@ -13,6 +13,7 @@
  *   that runs most work. A free without a stream is on that of its block.
  * - The tag of an allocation is the innermost range of its thread around its time; without one, its own name, or that
  *   of its host call.
+ * - If work has other device numbers than memory (ROCm), and there is one device of each, the two are one device.
  * - A free without an allocation is of a block that was live before the recording (`p`). An allocation at the address
  *   of a live block means that a free was lost; the trace gets one.
  *
@@ -67,6 +68,7 @@ struct profile_options {
     const char *format;    /* first word of the trace's #src line: "kineto", "nsys", "ascend-db" */
     bool addresses;        /* keys of blocks are addresses */
     bool lone_frees;       /* the file has frees of blocks from before the recording */
+    bool agents;           /* work may have other device numbers than memory, as in files of ROCm */
     const char *no_memory; /* the reason and the remedy if the file has no memory records */
 };
 

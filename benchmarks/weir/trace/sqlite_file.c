@@ -6,17 +6,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LONGEST_VALUE (1 << 20)
 #define STEPS_AT_ONCE 1000
 #define FREE_STEPS 1000000u
 #define STEPS_PER_BYTE 64u
-#define LEAST_ROW 4u /* least bytes of a row in a table that a profiler writes */
-#define WRITE_VERSION 18u
+#define LEAST_ROW 4u      /* least bytes of a row in a table that a profiler writes */
+#define HEADER_BYTES 100u /* the layout of the header: sqlite.org/fileformat.html */
+#define PAGE_BYTES_AT 16u
+#define MODES_AT 18u
+#define MODES 2u
+#define CHANGES_AT 24u
+#define PAGES_AT 28u
+#define PAGES_VALID_FOR_AT 92u
 #define WAL_MODE 2u
+#define ROLLBACK_MODE 1u
 
 struct sqlite_file {
     sqlite3 *db;
+    unsigned char *copy; /* NULL: the database is read where it lies */
     const char *path;
     struct trace_error *error;
     uint64_t steps; /* steps that queries may still take, in units of STEPS_AT_ONCE */
@@ -40,6 +49,10 @@ static bool refuse_code(const struct sqlite_file *file, const char *table, uint6
                          "table %s, row %" PRIu64 ": a value of more than %d bytes, which is the limit", table, row,
                          LONGEST_VALUE);
     default:
+        if (row == 0) {
+            return trace_say(file->error, WEIR_ERR_INVALID, file->path, "table %s: %s", table,
+                             sqlite3_errmsg(file->db));
+        }
         return trace_say(file->error, WEIR_ERR_INVALID, file->path, "table %s, row %" PRIu64 ": %s", table, row,
                          sqlite3_errmsg(file->db));
     }
@@ -94,11 +107,20 @@ static int harden(struct sqlite_file *file)
     return code;
 }
 
-/* Hands the bytes to SQLite, which only reads them, although its function takes a pointer that is not const. */
+/* Hands the bytes to SQLite, which only reads them, although its function takes a pointer that is not const. SQLite
+ * opens no database in memory whose header says write-ahead log, so such a database is copied, with another header. */
 static int load(struct sqlite_file *file, const struct trace_source *source)
 {
     unsigned char *bytes;
     memcpy(&bytes, &source->bytes, sizeof(bytes));
+    if (memchr(bytes + MODES_AT, WAL_MODE, MODES) != NULL) {
+        bytes = file->copy = malloc(source->size);
+        if (bytes == NULL) {
+            return SQLITE_NOMEM;
+        }
+        memcpy(bytes, source->bytes, source->size);
+        memset(bytes + MODES_AT, ROLLBACK_MODE, MODES);
+    }
     const int code =
         sqlite3_open_v2(":memory:", &file->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, NULL);
     if (code != SQLITE_OK) {
@@ -109,12 +131,49 @@ static int load(struct sqlite_file *file, const struct trace_source *source)
     return loaded != SQLITE_OK ? loaded : harden(file);
 }
 
+static uint64_t big_endian(const unsigned char *bytes, unsigned count)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < count; i++) {
+        value = value << 8 | bytes[i];
+    }
+    return value;
+}
+
+/* Returns the size of the whole database as its header says, or 0 if the header does not say it. */
+static uint64_t whole_bytes(const unsigned char *header)
+{
+    const uint64_t page = big_endian(header + PAGE_BYTES_AT, 2);
+    const bool is_known = memcmp(header + CHANGES_AT, header + PAGES_VALID_FOR_AT, 4) == 0;
+    return is_known ? big_endian(header + PAGES_AT, 4) * (page == 1 ? 65536 : page) : 0;
+}
+
+/* Refuses a database of which a part is missing: a cut file, or one with changes that are in the write-ahead log beside
+ * it only. */
+static bool is_whole(const struct trace_source *source, struct trace_error *error)
+{
+    char log[4096];
+    struct stat facts;
+    const uint64_t whole = source->size >= HEADER_BYTES ? whole_bytes(source->bytes) : HEADER_BYTES;
+    if (source->size < whole) {
+        return trace_say(error, WEIR_ERR_INVALID, source->path,
+                         "is a SQLite database that is cut off: %zu of its %" PRIu64 " bytes are there", source->size,
+                         whole);
+    }
+    const int length = snprintf(log, sizeof(log), "%s-wal", source->path);
+    if (source->bytes[MODES_AT] == WAL_MODE && length > 0 && (size_t)length < sizeof(log) && stat(log, &facts) == 0 &&
+        facts.st_size > 0) {
+        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
+                         "is a SQLite database with changes in a write-ahead log beside it; make it one file by "
+                         "sqlite3 FILE 'PRAGMA journal_mode=delete'");
+    }
+    return true;
+}
+
 bool sqlite_file_open(struct sqlite_file **out, const struct trace_source *source, struct trace_error *error)
 {
-    if (source->size > WRITE_VERSION && source->bytes[WRITE_VERSION] == WAL_MODE) {
-        return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
-                         "is a SQLite database with a write-ahead log; make it one file by "
-                         "sqlite3 FILE 'PRAGMA journal_mode=delete'");
+    if (!is_whole(source, error)) {
+        return false;
     }
     struct sqlite_file *file = calloc(1, sizeof(*file));
     if (file == NULL) {
@@ -138,21 +197,26 @@ void sqlite_file_close(struct sqlite_file *file)
 {
     if (file != NULL) {
         (void)sqlite3_close(file->db);
+        free(file->copy);
         free(file);
     }
 }
 
-bool sqlite_file_has(const struct sqlite_file *file, const char *table)
+bool sqlite_file_has(const struct sqlite_file *file, const char *table, bool *found)
 {
     sqlite3_stmt *statement = NULL;
-    bool found = false;
-    if (sqlite3_prepare_v2(file->db, "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?1", -1,
-                           &statement, NULL) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC) == SQLITE_OK) {
-        found = sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int64(statement, 0) > 0;
+    int code = sqlite3_prepare_v2(file->db, "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?1", -1,
+                                  &statement, NULL);
+    if (code == SQLITE_OK) {
+        code = sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
     }
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(statement);
+    }
+    *found = code == SQLITE_ROW && sqlite3_column_int64(statement, 0) > 0;
+    const bool is_read = code == SQLITE_ROW || code == SQLITE_DONE || refuse_code(file, "sqlite_schema", 0, code);
     (void)sqlite3_finalize(statement);
-    return found;
+    return is_read;
 }
 
 /* True if the table has columns that an expression generates (or cannot be described). SQLite resolves these
@@ -246,7 +310,11 @@ bool sqlite_read_table(struct sqlite_file *file, const char *table, const char *
 {
     struct sqlite_scan scan;
     bool more = true;
-    if (!sqlite_file_has(file, table)) {
+    bool found;
+    if (!sqlite_file_has(file, table, &found)) {
+        return false;
+    }
+    if (!found) {
         return true;
     }
     bool done = scan_begin(&scan, file, table, columns, required);

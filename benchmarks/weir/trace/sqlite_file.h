@@ -17,8 +17,9 @@ struct sqlite_file;
 bool sqlite_file_open(struct sqlite_file **out, const struct trace_source *source, struct trace_error *error);
 void sqlite_file_close(struct sqlite_file *file); /* NULL is allowed */
 
-/* True if the database has the table. A view or a virtual table of that name gives false. */
-bool sqlite_file_has(const struct sqlite_file *file, const char *table);
+/* *found: the database has the table. A view or a virtual table of that name does not count. False: the list of tables
+ * cannot be read. */
+bool sqlite_file_has(const struct sqlite_file *file, const char *table, bool *found);
 
 #define SQLITE_MOST_COLUMNS 16
 

@@ -10,12 +10,15 @@ bool sqlite_parse(const struct trace_source *source, const struct trace_limits *
     if (!sqlite_file_open(&file, source, error)) {
         return false;
     }
-    bool done;
-    if (sqlite_file_has(file, "OP_MEMORY")) {
+    bool is_ascend = false;
+    bool is_nsys = false;
+    bool done = sqlite_file_has(file, "OP_MEMORY", &is_ascend) &&
+                sqlite_file_has(file, "CUDA_GPU_MEMORY_USAGE_EVENTS", &is_nsys);
+    if (done && is_ascend) {
         done = ascend_db_parse(file, source, limits, out, error);
-    } else if (sqlite_file_has(file, "CUDA_GPU_MEMORY_USAGE_EVENTS")) {
+    } else if (done && is_nsys) {
         done = nsys_parse(file, source, limits, out, error);
-    } else {
+    } else if (done) {
         done =
             trace_say(error, WEIR_ERR_UNSUPPORTED, source->path,
                       "is a SQLite database without the table OP_MEMORY (torch_npu's profiler with "

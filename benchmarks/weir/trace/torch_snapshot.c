@@ -1190,12 +1190,30 @@ static bool read_root(struct importer *importer, const struct pickle_value *root
            (!pickle_is_sequence(annotations) || read_annotations(importer, annotations));
 }
 
+/* True if the file tells of no memory at all. */
+static bool is_empty(const struct importer *importer)
+{
+    for (uint32_t d = 0; d < importer->device_count; d++) {
+        if (importer->devices[d].segments.count > 0) {
+            return false;
+        }
+    }
+    return importer->entry_count + importer->anomalies.unknown + importer->anomalies.malformed +
+               importer->anomalies.annotations ==
+           0;
+}
+
 static bool import(struct importer *importer, const struct pickle *pickle, struct trace **out)
 {
     if (!read_root(importer, pickle->root)) {
         return false;
     }
     merge_devices(importer);
+    if (is_empty(importer)) {
+        return trace_say(importer->error, WEIR_ERR_INVALID, importer->path,
+                         "the snapshot has no segments and no events: nothing was allocated on a GPU, or its history "
+                         "was not recorded; call torch.cuda.memory._record_memory_history() before the allocations");
+    }
     if (!add_header(importer) || !walk_back(importer) || !walk_forward(importer) || !settle_pad(importer)) {
         return false;
     }

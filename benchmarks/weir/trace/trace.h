@@ -108,10 +108,9 @@ struct trace {
     const char **notes; /* texts of #note, in order */
     size_t note_count;
 
-    bool has_addresses;       /* the trace has blocks (p and a lines), and all of them have addresses */
-    bool has_segments;        /* the trace has an s line */
-    bool expandable;          /* the recorded allocator used mappings (z lines), or the snapshot sets is_expandable */
-    bool streams_mix_devices; /* the file names two devices for one stream; stream_device has the first */
+    bool has_addresses; /* the trace has blocks (p and a lines), and all of them have addresses */
+    bool has_segments;  /* the trace has an s line */
+    bool expandable;    /* the recorded allocator used mappings (z lines), or the snapshot sets is_expandable */
 
     int pad_bytes; /* bytes the recorded allocator added before it rounded to 512: 0 (PyTorch), 32 (torch_npu), or
                       TRACE_PAD_UNKNOWN if no two neighbouring blocks show it */

@@ -46,6 +46,12 @@ static inline int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+/* Returns the length of the byte order mark of UTF-8 that a text begins with, or 0. */
+static inline size_t trace_mark_bytes(const unsigned char *text, size_t size)
+{
+    return size >= 3 && text[0] == 0xef && text[1] == 0xbb && text[2] == 0xbf ? 3 : 0;
+}
+
 /* Writes a code point below 0x200000 as UTF-8, without a NUL. Returns its length, 1 to 4. */
 size_t put_utf8(char *out, uint32_t code);
 
@@ -130,6 +136,9 @@ bool builder_start(struct trace_builder *builder, const char *path, const struct
  * the event names the device of its stream. */
 bool builder_event(struct trace_builder *builder, const weir_trace_event *event, uint32_t index, uint32_t old_index,
                    bool gives_device);
+
+/* True if an event has given the stream a device; *device is its number. */
+bool builder_is_bound(const struct trace_builder *builder, uint32_t stream, uint32_t *device);
 
 /* Adds a copy of the text as a new tag; *tag is its index. */
 bool builder_tag(struct trace_builder *builder, const char *text, size_t length, uint32_t *tag);

@@ -8,6 +8,30 @@
 
 #define DEFAULT_MAX_BYTES ((uint64_t)4 << 30)
 
+/* Names a file that stands in the place of a trace, by its first bytes. */
+static bool refuse_other(const struct trace_source *source, struct trace_error *error)
+{
+    static const struct {
+        const char *begin;
+        const char *what;
+    } others[] = {
+        {"version https://git-lfs.github.com/spec/", "is a Git LFS pointer; fetch the file by git lfs pull"},
+        {"/annex/objects/", "is a git-annex pointer; fetch the file by git annex get"},
+        {"\xff\xfe", "is UTF-16 text; save it as UTF-8"},
+        {"\xfe\xff", "is UTF-16 text; save it as UTF-8"},
+        {"<", "is HTML or XML, and not the recording that it shows"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const size_t length = strlen(others[i].begin);
+        if (source->size >= length && memcmp(source->bytes, others[i].begin, length) == 0) {
+            return trace_say(error, WEIR_ERR_INVALID, source->path, "%s", others[i].what);
+        }
+    }
+    return trace_say(
+        error, WEIR_ERR_INVALID, source->path,
+        "is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip), profile (JSON or SQLite) or CSV");
+}
+
 static bool refuse(const struct trace_source *source, enum trace_format format, struct trace_error *error)
 {
     switch (format) {
@@ -17,9 +41,7 @@ static bool refuse(const struct trace_source *source, enum trace_format format, 
     case TRACE_FORMAT_ZSTD:
         return trace_say(error, WEIR_ERR_UNSUPPORTED, source->path, "is packed with zstd; xz, gzip and plain are read");
     default:
-        return trace_say(
-            error, WEIR_ERR_INVALID, source->path,
-            "is no trace (\"#wtr 1\"), memory snapshot of PyTorch (a pickle or a zip), profile (JSON or SQLite) or CSV");
+        return refuse_other(source, error);
     }
 }
 

@@ -654,6 +654,13 @@ static bool read_event(struct reader *reader)
     }
     const bool gives_device = letter == WEIR_TRACE_PRIOR || letter == WEIR_TRACE_ALLOC ||
                               (line.names_device && line.event.stream != WEIR_TRACE_NONE);
+    uint32_t bound;
+    if (gives_device && builder_is_bound(&reader->builder, line.event.stream, &bound) && bound != line.event.device) {
+        return fail(reader,
+                    "stream %" PRIu32 " is of device %" PRIu32 " in this line and of device %" PRIu32
+                    " in an earlier one; number the streams of each device differently",
+                    line.event.stream, line.event.device, bound);
+    }
     return builder_event(&reader->builder, &line.event, line.index, line.old_index, gives_device);
 }
 
@@ -929,7 +936,8 @@ bool wtr_parse(const struct trace_source *source, const struct trace_limits *lim
     if (!builder_start(&reader.builder, source->path, limits, error)) {
         return false;
     }
-    bool done = read_lines(&reader, (const char *)source->bytes, source->size) && end_stack(&reader) &&
+    const size_t mark = trace_mark_bytes(source->bytes, source->size);
+    bool done = read_lines(&reader, (const char *)source->bytes + mark, source->size - mark) && end_stack(&reader) &&
                 builder_finish(&reader.builder, out);
     if (!done) {
         builder_drop(&reader.builder);

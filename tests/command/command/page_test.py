@@ -1,4 +1,4 @@
-"""page_test.py BROWSER AXE: checks page.html, page.json and small.html in the working folder. AXE: the file axe.min.js of
+"""page_test.py BROWSER AXE: checks page.html, page.json, small.html and late.html in the working folder. AXE: the file axe.min.js of
 axe-core, which judges small.html instead; empty for the checks of this file."""
 import json
 import sys
@@ -284,6 +284,15 @@ AXE = """axe.run(document, {resultTypes: ['violations']}).then(result => result.
     violation => `${violation.id}: ${violation.nodes.map(node => node.html.slice(0, 200)).join(' ')}`))"""
 
 
+# The times of a device begin at its first event, also left of it.
+def times(browser):
+    page = opened(browser, "late.html")
+    page.value("byId('trace').value = '1', byId('trace').dispatchEvent(new Event('change'))")
+    check(page.wait("trace.raw.name.endsWith('device 1') && loading === 0"), "the page does not show device 1")
+    same(page.value("[0, 49, 50, 51, 99].map(timeOf)"), [6000000, 6000000, 6000000, 6100000, 10900000], "times of events")
+    same(page.errors, [], "errors")
+
+
 def judged_by_axe(browser, axe):
     for width in (390, 1400):
         for dark in (False, True):
@@ -303,6 +312,7 @@ with Browser(sys.argv[1]) as browser:
         print("page: axe-core finds no violation")
         sys.exit(failures > 0)
     figures(browser)
+    times(browser)
     for dark in (False, True):
         page = opened(browser, "small.html", dark=dark)
         for part in (stacked, blocks, filters, zoom, comparison, accessible):

@@ -33,4 +33,12 @@ f 7000 0 0 0
 a 9000 4 1048576 0 0 @2
 END
 "$weir" replay small.wtr --strategy direct,caching --report small.html >/dev/null || { echo 'FAILED: no report of tags'; exit 1; }
+
+# Device 1 begins late, and then its events follow fast.
+{
+    echo '#wtr 1'
+    for ((i = 0; i < 50; i++)); do echo "a $((i * 1000)) $i 1048576 0 0 d=0"; done
+    for ((i = 50; i < 100; i++)); do echo "a $((1000000 + i * 100000)) $i 1048576 1 0 d=1"; done
+} >late.wtr
+"$weir" replay late.wtr --strategy direct --report late.html >/dev/null || { echo 'FAILED: no report of two devices'; exit 1; }
 PYTHONDONTWRITEBYTECODE=1 python3 "$here/page_test.py" "$browser" "$axe"

@@ -112,14 +112,25 @@ TEST(test_events_across_devices_are_left_out)
     trace_free(trace);
 }
 
-/* A stream belongs to the device that a line of the whole trace names first. */
+/* A stream belongs to one device. A replay would take the blocks of two devices for blocks of one. */
 TEST(test_streams_that_mix_devices)
 {
-    struct trace *trace = trace_of_text("#wtr 1\na 0 0 100 0 0 d=1\na 1 1 100 0 0 d=2\na 2 2 100 1 0\n");
-    assert_true(trace->streams_mix_devices);
-    assert_true(trace->devices[0].used && trace->devices[1].used && !trace->devices[2].used);
-    expect(trace, 1, "#wtr 1\n#clock ns\na 0 0 100 0 0 d=1\na 1 1 100 0 0 d=1\n", NUMBERS(0, 1));
-    trace_free(trace);
+    static const char *const texts[] = {
+        "#wtr 1\na 0 0 100 0 0 d=1\na 1 1 100 0 0 d=2\na 2 2 100 1 0\n",
+        "#wtr 1\np 0 100 0 d=1\ns 0 + 0x1000 8192 0 d=2\n",
+        "#wtr 1\na 0 0 100 0 0 d=1\na 1 1 100 0 0\n", /* no d= is device 0 */
+    };
+    static const char *const names[] = {"device 2 in this line and of device 1",
+                                        "device 2 in this line and of device 1",
+                                        "device 0 in this line and of device 1"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct trace *trace = NULL;
+        struct trace_error error;
+        assert_int_equal(trace_read_memory("t.wtr", texts[i], strlen(texts[i]), NULL, &trace, &error),
+                         WEIR_ERR_INVALID);
+        assert_true(strstr(error.message, "t.wtr:3: stream 0 is of ") == error.message);
+        assert_non_null(strstr(error.message, names[i]));
+    }
 }
 
 /* A trace that uses one device needs no split. The device may have any number. */

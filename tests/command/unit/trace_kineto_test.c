@@ -387,6 +387,30 @@ static void text(const char *json)
 
 #define MEMORY_BEGIN "[{\"name\": \"[memory]\", \"ph\": \"i\", \"pid\": 1, \"tid\": 1, "
 
+/* Numbers of kernels that differ from those of memory are joined if each names one device only. */
+TEST(test_agents)
+{
+    for (int second = 0; second < 2; second++) {
+        struct trace *trace = NULL;
+        begin();
+        memory(PID, PID, "1.000", CUDA, 0, 4096, 512, 512, 2097152);
+        call("hipLaunchKernel", PID, "2.000", 7);
+        kernel("k", 2, 0, "10.000", "500", 7);
+        if (second != 0) {
+            kernel("k", 3, 0, "20.000", "500", 8);
+        }
+        end();
+        trace = trace_of_bytes("dir/t.json", file, used);
+        uint64_t works = 0;
+        for (size_t i = 0; i < trace->event_count; i++) {
+            works += trace->events[i].event.kind == WEIR_TRACE_WORK;
+        }
+        assert_int_equal(works, second == 0 ? 1 : 0);
+        assert_int_equal(trace->device, 0);
+        trace_free(trace);
+    }
+}
+
 TEST(test_refused)
 {
     static const struct {
@@ -412,6 +436,11 @@ TEST(test_refused)
         {"[1, \"two\", [3]]", WEIR_ERR_INVALID,
          "dir/t.json: the profile has no [memory] events; expected one of "
          "torch.profiler.profile(profile_memory=True)"},
+        {"[[1000, 1, [\"key\", 0], 1048576, 2], [2000, 3, [\"key\", 0], 1048576, 2]]", WEIR_ERR_UNSUPPORTED,
+         "dir/t.json: is a memory timeline (export_memory_timeline), which has no streams and not all blocks; "
+         "expected the profile itself (export_chrome_trace, profile_memory=True) or a memory snapshot "
+         "(torch.cuda.memory._dump_snapshot)"},
+        {"\xef\xbb\xbf{\"a\"", WEIR_ERR_INVALID, "dir/t.json: byte 7: the JSON ends too early; expected \":\""},
         {"{\"traceEvents\": []} x", WEIR_ERR_INVALID, "dir/t.json: byte 20: expected the end of the JSON, got \"x\""},
         {"{\"traceEvents\": [,]}", WEIR_ERR_INVALID, "dir/t.json: byte 17: expected a value, got \",\""},
         {"{\"traceEvents\": [{},]}", WEIR_ERR_INVALID, "dir/t.json: byte 20: expected a value, got \"]\""},

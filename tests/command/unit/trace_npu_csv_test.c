@@ -95,7 +95,6 @@ TEST(test_devices)
     assert_int_equal(trace->stream_device[0], 0);
     assert_int_equal(trace->stream_device[1], 7);
     assert_int_equal(trace->stream_device[2], 7);
-    assert_false(trace->streams_mix_devices);
     trace_free(trace);
 }
 

@@ -183,7 +183,6 @@ TEST(test_two_devices)
     assert_int_equal(trace->stream_device[1], 1);
     assert_int_equal(trace->stream_device[2], 0);
     assert_int_equal(trace->stream_device[3], 1);
-    assert_false(trace->streams_mix_devices);
     expect_text(trace, "ns",
                 "#dev 1\n"
                 "s 0 + 0x700000000000 2097152 0\n"

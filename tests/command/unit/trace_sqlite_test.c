@@ -319,10 +319,31 @@ TEST(test_other_databases)
     check_refused(WEIR_ERR_UNSUPPORTED, OTHER);
     MAKE("CREATE TABLE t (a); CREATE INDEX OP_MEMORY ON t (a)");
     check_refused(WEIR_ERR_UNSUPPORTED, OTHER);
-    MAKE(OP_MEMORY);
+}
+
+/* A database that was in use with a write-ahead log is read as it is, if no log lies beside it. */
+TEST(test_write_ahead_mode)
+{
+    MAKE(STRING_IDS, OP_MEMORY, ROW("7", "512", "1", "2", "3", "5", "0"));
+    struct trace *before = trace_of_bytes("dir/t.db", bytes, size);
     bytes[18] = bytes[19] = 2;
-    check_refused(WEIR_ERR_UNSUPPORTED, "dir/t.db: is a SQLite database with a write-ahead log; make it one file by "
-                                        "sqlite3 FILE 'PRAGMA journal_mode=delete'");
+    struct trace *after = trace_of_bytes("dir/t.db", bytes, size);
+    assert_int_equal(bytes[18], 2); /* the caller's bytes are unchanged */
+    assert_int_equal(after->event_count, before->event_count);
+    assert_true(after->event_count > 0);
+    trace_free(before);
+    trace_free(after);
+}
+
+/* A damaged list of tables is named as such, and not as a database without a table. */
+TEST(test_damaged_schema)
+{
+    MAKE(OP_MEMORY);
+    bytes[100] = 0; /* the kind of the first page */
+    check_refused(WEIR_ERR_INVALID, "dir/t.db: table sqlite_schema: database disk image is malformed");
+    MAKE(OP_MEMORY);
+    memset(bytes + 16, 0, 84);
+    check_refused(WEIR_ERR_INVALID, "dir/t.db: table sqlite_schema: file is not a database");
 }
 
 TEST(test_code_in_a_database)
@@ -393,8 +414,9 @@ TEST(test_cut_databases)
         unsigned char *exact = malloc(part);
         assert_non_null(exact);
         memcpy(exact, bytes, part);
-        if (trace_read_memory("dir/t.db", exact, part, NULL, &trace, &error) == WEIR_OK) {
-            fail_msg("%zu bytes of %zu are accepted", part, size);
+        if (trace_read_memory("dir/t.db", exact, part, NULL, &trace, &error) != WEIR_ERR_INVALID ||
+            strstr(error.message, "dir/t.db: is a SQLite database that is cut off") == NULL) {
+            fail_msg("%zu bytes of %zu: %s", part, size, error.message);
         }
         free(exact);
     }

@@ -108,7 +108,6 @@ TEST(test_every_kind)
     assert_true(trace->has_segments);
     assert_true(trace->expandable);
     assert_false(trace->has_addresses);
-    assert_false(trace->streams_mix_devices);
 
     const weir_trace_event *event = event_of(trace, 6);
     assert_int_equal(event->kind, WEIR_TRACE_ALLOC);
@@ -239,15 +238,6 @@ TEST(test_pad)
     trace_free(trace);
     trace = trace_of_text("#wtr 1\na 0 0 512 0 0 addr=0x1000\na 0 1 512 1 0 d=1 addr=0x1200\n");
     assert_int_equal(trace->pad_bytes, TRACE_PAD_UNKNOWN);
-    trace_free(trace);
-}
-
-TEST(test_mixed_devices)
-{
-    struct trace *trace = trace_of_text("#wtr 1\na 0 0 1 0 0 d=1\na 0 1 1 0 0\n");
-    assert_true(trace->streams_mix_devices);
-    assert_int_equal(trace->stream_device[0], 1);
-    assert_int_equal(trace->device_count, 2);
     trace_free(trace);
 }
 

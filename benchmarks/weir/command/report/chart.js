@@ -130,7 +130,8 @@ function drawReserved(ink, result) {
     }
 }
 
-/* The recorded time of an event, in nanoseconds since the first: the page has the times of some events. */
+/* The recorded time of an event, in nanoseconds since the first of the file: the page has the times of some events. Events
+ * before the first of these are of other devices, and get the time of the first. */
 function timeOf(event) {
     const { times } = trace.raw;
     let low = 0;
@@ -140,7 +141,7 @@ function timeOf(event) {
         else high = middle - 1;
     }
     const [from, start] = times[low], [to, end] = times[Math.min(low + 1, times.length - 1)];
-    return to > from ? start + (end - start) * (event - from) / (to - from) : start;
+    return to > from ? start + (end - start) * Math.max(0, event - from) / (to - from) : start;
 }
 
 function drawAxes(ink) {
