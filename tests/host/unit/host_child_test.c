@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <weir/heap.h>
+#include <weir/trace.h>
 
 static weir_host_pool *pool_of(uint32_t kinds, uint32_t flags)
 {
