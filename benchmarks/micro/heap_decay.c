@@ -1,9 +1,9 @@
 /* heap_decay: resident size over time after memory was freed. A line for each way in which a heap gives memory back,
  * and for other allocators; columns are times.
  *
- * micro_heap_decay             256 MiB are allocated in blocks of 1 MiB, written, and freed at second 0
- * micro_heap_decay threads     each of 8 threads allocates 10,000 blocks of 48 to 6,200 bytes and writes them; all free
- * all in random order until second 0, and live on. The last column is after a trim
+ *     micro_heap_decay             256 MiB are allocated in blocks of 1 MiB, written, and freed at second 0
+ *     micro_heap_decay threads     8 threads allocate 10,000 blocks each, of 48 to 6,200 bytes, write them, free all in
+ *                                  random order until second 0, and live on; the last column is after a trim
  *
  * In each quarter of a second each thread of a row makes 1000 pairs of 100 bytes. Rows "heap, no call" and "heap,
  * thread" make no calls after the frees; "heap, thread" sets WEIR_HEAP_DECAY_THREAD.

@@ -975,8 +975,9 @@ weir__cgroup_memory __wrap_weir__cgroup_read(const char *folder)
     return (weir__cgroup_memory){group_room, UINT64_MAX, group_room};
 }
 
-/* A request that the control group has no room for is refused; the kernel would end the process. The group's figures
- * are read seldom while it has room. */
+/* A request that the control group has no room for is refused; the kernel would end the process. Memory that the
+ * program has not touched yet needs room too, and no more once it is touched. The group's figures are read seldom while
+ * it has room. */
 TEST(test_more_than_the_group_has)
 {
     char why[1000];
@@ -990,7 +991,13 @@ TEST(test_more_than_the_group_has)
     assert_null(weir_heap_alloc(heap, 16 * MIB));
     assert_true(weir_heap_explain(heap, why, sizeof(why)) > 0);
     assert_non_null(strstr(why, "more than the process's control group has"));
-    assert_non_null(weir_heap_alloc(heap, MIB)); /* no page was made for the refused request */
+    assert_null(weir_heap_alloc(heap, MIB));
+    memset(some, 1, 6 * MIB);
+    void *more = weir_heap_alloc(heap, MIB); /* no page was made for the refused request */
+    assert_non_null(more);
+    assert_null(weir_heap_alloc(heap, 2 * MIB)); /* 2 and 1 MiB are still to be touched */
+    memset(some, 1, 8 * MIB);
+    assert_non_null(weir_heap_alloc_long_lived(heap, 2 * MIB, 64));
     assert_int_equal(weir_heap_free(heap, some), WEIR_OK);
     assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
     group_room = UINT64_MAX;

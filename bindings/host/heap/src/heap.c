@@ -568,7 +568,12 @@ void *weir_heap_alloc_zeroed(weir_heap *heap, size_t number, size_t size)
         return refuse(heap, SIZE_MAX, 1);
     }
     void *block = take(heap, WEIR__HEAP_GOING, bytes, 1);
-    return block != NULL ? memset(block, 0, bytes) : NULL;
+    if (block != NULL && heap->front != NULL) {
+        weir__host_zero(block, bytes);
+    } else if (block != NULL) {
+        memset(block, 0, bytes);
+    }
+    return block;
 }
 
 void *weir_heap_alloc_aligned(weir_heap *heap, size_t size, size_t align)

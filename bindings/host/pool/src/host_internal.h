@@ -50,12 +50,16 @@ struct weir__host_node {
     struct weir__host_event *events;             /* events of `device` */
     struct weir__host_reservation *reservations; /* of a pageable node */
     weir__host_chunk pageable;                   /* a pageable node's only chunk: all its memory */
-    weir__page_mover mover;        /* of a pageable node; used only by the thread that grows the pool, like the next two
+    weir__page_mover mover;      /* of a pageable node; used only by the thread that grows the pool, like the next two
                                       members */
-    weir__parked parked;           /* pages of unmapped memory, at most loose_bytes */
-    uint64_t loose_bytes;          /* created and not mapped */
-    _Atomic uint64_t moved_bytes;  /* pages that moved to other addresses */
-    _Atomic uint64_t remade_bytes; /* pages that were dropped and made anew, because they could not move */
+    weir__parked parked;         /* pages of unmapped memory, at most loose_bytes */
+    uint64_t loose_bytes;        /* created and not mapped */
+    uint64_t ended_bytes;        /* destroyed since memory was created or mapped */
+    bool is_locked;              /* pages that were dropped had been locked by the process */
+    _Atomic uint64_t bare_bytes; /* mapped, and not made yet */
+    weir__host_node *next_of_ledger; /* the next node under the same ledger */
+    _Atomic uint64_t moved_bytes;    /* pages that moved to other addresses */
+    _Atomic uint64_t remade_bytes;   /* pages that were dropped and made anew, because they could not move */
     pthread_mutex_t chunk_lock;
     _Atomic uint64_t pending_bytes; /* small blocks only */
     /* Counters of threads that have ended or have no cache; protected by thread_cache.c's lock. */
@@ -97,6 +101,11 @@ weir_status weir__host_pageable_create(weir__host_node *node, weir_device **devi
 uint64_t weir__host_machine_bytes(void);
 /* Writes why pages of idle memory were made anew, if some were. Returns the length, like snprintf. */
 size_t weir__host_pageable_explain(const weir__host_node *node, char *text, size_t size);
+/* Makes the pages of mapped memory that has none yet, together with their neighbours in the same chunks. Returns false
+ * if the system has no memory. */
+bool weir__host_pageable_make(weir__host_node *node, uint64_t address, uint64_t size);
+/* Makes a block of pageable memory zero. Pages that do not exist are not made. */
+void weir__host_zero(void *block, uint64_t size);
 /* Unmaps the reservations that the pool has not released. Called after the device is destroyed. */
 void weir__host_pageable_fini(weir__host_node *node);
 
@@ -287,6 +296,7 @@ typedef struct weir__host_ledger {
     _Atomic uint64_t group_mark; /* pageable pools: when more bytes than this are held, the control group's room is
                                     read again */
     bool is_in_group;            /* a control group has less memory than the machine */
+    weir__host_node *nodes;      /* pageable pools: list of their nodes */
     weir_shared_limit *shared;   /* NULL: none */
 } weir__host_ledger;
 

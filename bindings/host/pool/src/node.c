@@ -88,6 +88,14 @@ static uint32_t run_tag(weir__host_run *run)
     return slab != NULL ? atomic_load_explicit(&slab->bin, memory_order_relaxed) + 1 : WEIR__HOST_LARGE_TAG;
 }
 
+/* Makes the pages of a part of a run of `all` bytes, unless the run is so large that its pages come at their first
+ * access. */
+static bool make_pages(weir__host_node *node, uint64_t start, uint64_t size, uint64_t all)
+{
+    return all >= UNMADE_LEAST || !weir__host_is_pageable(&node->pool->config) ||
+           weir__host_pageable_make(node, start, size);
+}
+
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status)
 {
     WEIR_ASSERT(size != 0 && size % WEIR__HOST_PAGE == 0);
@@ -103,6 +111,14 @@ weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint6
     }
     const uint64_t start = weir_block_address(run->block);
     WEIR_ASSERT(start % WEIR__HOST_PAGE == 0 && weir_block_capacity(run->block) >= size);
+    if (!make_pages(node, start, size, size)) {
+        const weir_status freed = weir_pool_free_idle(run->pages, run->block);
+        WEIR_ASSERT(freed == WEIR_OK); /* the block is live */
+        (void)freed;
+        weir__host_run_unused(pool, run);
+        *status = WEIR_ERR_NO_MEMORY;
+        return NULL;
+    }
     /* Relaxed stores: entering the run into the registry publishes these members (release). */
     atomic_store_explicit(&run->node, node, memory_order_relaxed);
     atomic_store_explicit(&run->start, start, memory_order_relaxed);
@@ -164,6 +180,13 @@ bool weir__host_node_grow(weir__host_run *run, uint64_t size)
     }
     WEIR_ASSERT(run->pages == node->mapped && weir__host_is_pageable(&pool->config));
     if (weir__pool_alloc_at(node->mapped, node->mapped_host, run->start + run->size, more, &part->block) != WEIR_OK) {
+        weir__host_run_unused(pool, part);
+        return false;
+    }
+    if (!make_pages(node, run->start + run->size, more, size)) {
+        const weir_status freed = weir_pool_free_idle(node->mapped, part->block);
+        WEIR_ASSERT(freed == WEIR_OK); /* the block is live */
+        (void)freed;
         weir__host_run_unused(pool, part);
         return false;
     }

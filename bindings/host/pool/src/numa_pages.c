@@ -14,6 +14,7 @@
 #include "shared/descriptor.h"
 #include "shared/round_up.h"
 #include "topology_internal.h"
+#include "tuning.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -230,11 +231,11 @@ static int touch_by_kernel(char *memory, uint64_t size)
 static int touch_missing(char *memory, uint64_t size)
 {
     WEIR_ASSERT((uintptr_t)memory % weir__numa_page_bytes() == 0);
-    enum { BATCH = 256 };
+    enum { AT_ONCE = 256 };
     const uint64_t page = weir__numa_page_bytes();
-    unsigned char there[BATCH];
-    for (uint64_t at = 0; at < size; at += BATCH * page) {
-        const uint64_t piece = size - at < BATCH * page ? size - at : BATCH * page;
+    unsigned char there[AT_ONCE];
+    for (uint64_t at = 0; at < size; at += AT_ONCE * page) {
+        const uint64_t piece = size - at < AT_ONCE * page ? size - at : AT_ONCE * page;
         if (mincore(memory + at, piece, there) != 0) {
             return errno == ENOMEM ? EINVAL : errno; /* ENOMEM: a part of the range is not mapped */
         }
@@ -250,12 +251,12 @@ static int touch_missing(char *memory, uint64_t size)
 
 weir_status weir__numa_populate(void *memory, uint64_t size, weir__numa_error *error)
 {
-    int number = 0;
-    do {
+    int number = EAGAIN;
+    for (int i = 0; i < MOST_TRIES && (number == EAGAIN || number == EINTR); i++) {
         number = madvise(memory, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-    } while (number == EAGAIN || number == EINTR);
-    if (number == EINVAL || is_forbidden(number)) { /* Linux before 5.14 or a sandbox refuses the call */
-        number = touch_missing(memory, size);
+    }
+    if (number == EINVAL || number == EAGAIN || number == EINTR || is_forbidden(number)) {
+        number = touch_missing(memory, size); /* Linux before 5.14, a sandbox, or no end of interruptions */
     }
     if (number == 0) {
         return WEIR_OK;
@@ -366,13 +367,13 @@ static void count(weir__numa_found *found, int where, uint64_t bytes)
 static bool ask_pages(const char *memory, uint64_t size, uint64_t step, weir__numa_found *found)
 {
     WEIR_ASSERT(step != 0);
-    enum { BATCH = 512 };
-    const void *pages[BATCH];
-    int where[BATCH];
+    enum { AT_ONCE = 512 };
+    const void *pages[AT_ONCE];
+    int where[AT_ONCE];
     for (uint64_t at = 0; at < size;) {
         const uint64_t first = at;
         unsigned long asked = 0;
-        for (; asked < BATCH && at < size; at += step) {
+        for (; asked < AT_ONCE && at < size; at += step) {
             pages[asked] = memory + at;
             where[asked++] = -EFAULT;
         }

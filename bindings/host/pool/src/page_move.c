@@ -112,8 +112,9 @@ uint64_t weir__page_move(weir__page_mover *mover, uint64_t to, uint64_t from, ui
             lose_file(mover);
             break;
         }
-        if (failed != 0 && order.moved <= 0) { /* no more pages move, for example because the destination has a page;
-                                                  earlier calls may have moved a part */
+        if (order.moved <= 0) { /* no more pages move, for example because the destination has a page; earlier calls may
+                                   have moved a part */
+            errno = failed != 0 ? errno : EAGAIN;
             (void)refuse(mover);
             break;
         }

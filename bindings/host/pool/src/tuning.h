@@ -1,8 +1,8 @@
 /* tuning.h: the numbers of the host pool that are judgments: another value would be correct too.
  *
  * Each number stands with its unit, its evidence and its bound. The bound is the range in which the number may change,
- * or what the number limits. A number "not tried" has no measurement of other values. Evidence for pageable pools, which
- * lie below heaps and must hold little more than the live bytes: "Choices" in the README of the heap.
+ * or what the number limits. A number "not tried" has no measurement of other values. Evidence for pageable pools,
+ * which lie below heaps and must hold little more than the live bytes: "Choices" in the README of the heap.
  *
  * Not here: numbers that a layout fixes (WEIR__HOST_BIN_DEPTH makes a bin 1 KiB), the kernel's, and first sizes of
  * tables that grow.
@@ -70,6 +70,13 @@ enum {
      * to 1,580 ns in the place of 606 to 753. Bound: 1 and above; 1/n adds to held over live. */
     PAGEABLE_SPARE_SHARE = 16,
     PAGEABLE_LARGE_SPARE_SHARE = 12,
+    /* Pageable: bytes of a run of pages that gets its pages at their first access, if it is as large or larger; smaller
+     * runs get them by one call, which costs 31 microseconds for 64 KiB in the place of 53. Not tried. Bound: a block
+     * that is smaller is resident as a whole. */
+    UNMADE_LEAST = 1 << 20,
+    /* Times that pages are asked for while the system interrupts the call or asks to repeat it; then they are made one
+     * by one, or at their first access. Not tried. Bound: 1 and above. */
+    MOST_TRIES = 16,
     /* Pageable: share of the room in the control group, 1/n, that is taken before the room is read again. Not tried.
      * Bound: above 1. */
     GROUP_SHARE = 8,

@@ -13,6 +13,10 @@
  *     `host_pool`       pinned memory near a NUMA node (weir/host.h)
  *     `pool`, `stream`  any pool, in the order of one stream; the host need not be able to read the memory
  *
+ * Memory of the process is made when it is needed. A block of less than 1 MiB has its pages when the call returns;
+ * those of a larger block are made at their first access, also if it is asked for as zeroed. So a large block of which
+ * only a part is used costs that part, though all of it counts as held.
+ *
  * Long-lived blocks such as weights are allocated with weir_heap_alloc_long_lived. They lie apart from short-lived
  * blocks, so that they do not fragment their memory.
  *
@@ -177,7 +181,7 @@ typedef struct weir_heap_stats {
     uint64_t peak_live_bytes;  /* exact, unless several threads alloc or free at the same instant */
     uint64_t long_lived_bytes; /* part of live_bytes */
     uint64_t largest_bytes;    /* the largest request so far */
-    uint64_t held_bytes;       /* bytes taken from the system or the device */
+    uint64_t held_bytes;       /* bytes taken from the system or the device, also those never touched */
     uint64_t peak_held_bytes;
     uint64_t limit_bytes;    /* 0 = none */
     uint64_t decayed_bytes;  /* given back by decay */
