@@ -103,24 +103,13 @@ TEST(captured_models_are_not_simulated)
 {
     NO(aclmdlFinalizeDump());
     NO(aclmdlInitDump());
-    NO(aclmdlRIAddCondTask((aclmdlRICondTaskParams){0}, NULL, 0));
     NO(aclmdlRIBindStream(NULL, NULL, 0));
     NO(aclmdlRIBuildBegin(NULL, 0));
     NO(aclmdlRIBuildEnd(NULL, NULL));
-    NO(aclmdlRICaptureTaskGrpBegin(NULL));
-    NO(aclmdlRICaptureTaskGrpEnd(NULL, NULL));
-    NO(aclmdlRICaptureTaskUpdateBegin(NULL, NULL));
-    NO(aclmdlRICaptureTaskUpdateEnd(NULL));
-    NO(aclmdlRICaptureToModelRIBegin(NULL, NULL, (aclmdlRICaptureMode)0));
-    NO(aclmdlRICondHandleCreate(NULL, 0, (aclmdlRICondHandleFlag)0, NULL));
-    NO(aclmdlRICondHandleGetCondPtr(NULL, NULL));
-    NO(aclmdlRIDebugJsonPrint(NULL, NULL, 0));
-    NO(aclmdlRIDebugPrint(NULL));
     NO(aclmdlRIDestroyRegisterCallback(NULL, NULL, NULL));
     NO(aclmdlRIDestroyUnregisterCallback(NULL, NULL));
     NO(aclmdlRIEndTask(NULL, NULL));
     NO(aclmdlRIExecute(NULL, 0));
-    NO(aclmdlRIGetId(NULL, NULL));
     NO(aclmdlRIUnbindStream(NULL, NULL));
     NO(aclmdlSetDump(NULL));
 }

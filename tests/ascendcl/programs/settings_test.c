@@ -132,7 +132,10 @@ TEST(attributes_of_a_stream_are_stored)
     value.failureMode = 9;
     acl_ok(aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &value));
     assert_true(value.failureMode == ACL_STOP_ON_FAILURE);
-    acl_expect(NO, aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &value));
+    value.cacheOpInfoSwitch = 1;
+    acl_ok(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &value));
+    value.cacheOpInfoSwitch = 2;
+    acl_expect(REFUSED, aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &value));
     acl_expect(NO, aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &value));
     acl_expect(INVALID, aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_PRIORITY, NULL));
     acl_ok(aclrtDestroyStream(stream));
@@ -221,8 +224,8 @@ TEST(events_with_flags_order_work)
     acl_ok(aclrtMalloc(&p, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
     const uint64_t findings = weir_ascendcl_finding_count(NULL);
     acl_ok(aclrtMemsetAsync(p, 1 << 20, 1, 1 << 20, first));
-    acl_ok(aclrtRecordEventWithFlag(event, first, ACL_EVENT_RECORD_EXTERNAL));
-    acl_ok(aclrtStreamWaitEventWithFlag(second, event, 0, ACL_EVENT_WAIT_EXTERNAL));
+    acl_ok(aclrtRecordEventWithFlag(event, first, ACL_EVENT_RECORD_DEFAULT));
+    acl_ok(aclrtStreamWaitEventWithFlag(second, event, 0, ACL_EVENT_WAIT_DEFAULT));
     acl_ok(aclrtMemsetAsync(p, 1 << 20, 2, 1 << 20, second));
     acl_ok(aclrtRecordEventWithFlag(event, second, ACL_EVENT_RECORD_DEFAULT));
     acl_ok(aclrtStreamWaitEventWithTimeout(first, event, 0));

@@ -38,8 +38,8 @@ typedef struct weir_ascendcl_kernel {
      * ACL_SUCCESS becomes the stream's error, as a device fault would (507015 for example). NULL = nothing is
      * computed. */
     aclError (*compute)(void *ctx);
-    /* Called exactly once: after `compute`, or instead of it when the kernel is dropped or cannot be queued. A kernel
-     * with this function cannot be repeated by aclmdlRIExecuteAsync. NULL = no notification. */
+    /* Called exactly once: after `compute`, or instead of it when the kernel is dropped or cannot be queued. A captured
+     * stream refuses a kernel with this function (207000). NULL = no notification. */
     void (*end)(void *ctx);
     void *ctx;
 } weir_ascendcl_kernel;

@@ -13,6 +13,11 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
 aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name);
 aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *stream, const char *name);
 
+/* --- condition.c --- */
+
+/* Gives the conditions of a graph, and of its branches, the values that an execution begins with. */
+void acl__conditions_begin(const acl__graph *graph);
+
 /* --- notify.c --- */
 
 /* Ends all notifies of a device. */

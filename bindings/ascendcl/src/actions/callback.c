@@ -280,25 +280,8 @@ static void blocking_end(acl__task *task)
     }
 }
 
-static acl__task *blocking_clone(const acl__task *task)
-{
-    const struct callback *c = (const struct callback *)(const void *)task;
-    struct callback *clone = calloc(1, sizeof(*clone));
-    if (clone == NULL) {
-        return NULL;
-    }
-    clone->task.ops = c->task.ops;
-    clone->function = c->function;
-    clone->data = c->data;
-    clone->family = c->family;
-    clone->blocks = true;
-    return &clone->task;
-}
-
-static const acl__task_ops blocking_ops = {.submit = blocking_submit,
-                                           .end = blocking_end,
-                                           .clone = blocking_clone,
-                                           .awaits = "a function that a thread of the program has to run"};
+static const acl__task_ops blocking_ops = {
+    .submit = blocking_submit, .end = blocking_end, .awaits = "a function that a thread of the program has to run"};
 
 /* Called when virtual time reaches a callback that does not block its stream. */
 static aclError reached(void *ctx)
@@ -334,18 +317,50 @@ static aclError queue_non_blocking(acl__stream *stream, struct callback *c)
     return acl__launch(stream, &kernel);
 }
 
-static aclError launch(acl__stream *stream, callback_family family, void (*function)(void *), void *data, bool blocks)
+/* A function of the user with its arguments; also the arguments of a step of a capture. */
+struct call {
+    callback_family family;
+    void (*function)(void *);
+    void *data;
+    bool blocks;
+};
+
+static aclError queue_call(acl__stream *stream, void *args)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    WEIR_ASSERT(function != NULL);
+    const struct call *call = args;
+    WEIR_ASSERT(call->function != NULL);
     struct callback *c = calloc(1, sizeof(*c));
     ACL_FAIL_IF(c == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a callback");
     c->stream = stream;
-    c->function = function;
-    c->data = data;
-    c->family = family;
-    c->blocks = blocks;
-    return blocks ? queue_blocking(stream, c) : queue_non_blocking(stream, c);
+    c->function = call->function;
+    c->data = call->data;
+    c->family = call->family;
+    c->blocks = call->blocks;
+    return call->blocks ? queue_blocking(stream, c) : queue_non_blocking(stream, c);
+}
+
+static const acl__step_ops call_step = {.name = "callback", .again = queue_call};
+
+/* Captures a call. The thread that is subscribed to the captured stream runs it for the leg's stream. */
+static aclError capture_call(acl__stream *stream, const struct call *call)
+{
+    acl__subscription **of_leg = slot_of(stream->leg->runs, call->family);
+    ACL_TRY(acl__capture(stream, &call_step, call, sizeof(*call)));
+    if (*of_leg == NULL) {
+        *of_leg = *slot_of(stream, call->family);
+        if (*of_leg != NULL && *of_leg != &by_runtime) {
+            (*of_leg)->streams++;
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+static aclError launch(acl__stream *stream, callback_family family, void (*function)(void *), void *data, bool blocks)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    struct call call = {.family = family, .function = function, .data = data, .blocks = blocks};
+    return stream->leg != NULL ? capture_call(stream, &call) : queue_call(stream, &call);
 }
 
 /* --- subscribing --- */

@@ -119,6 +119,16 @@ static aclError queue(acl__stream *stream, const struct copy_task *what)
 
 /* --- at once --- */
 
+/* Refuses a synchronous copy or set because of a capture. */
+static aclError check_captures(const char *name)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    const acl__context *context = acl__context_current();
+    ACL_FAIL_IF(context != NULL && acl__capture_forbids(context), ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
+                "%s: not while a stream is captured in a mode that is not relaxed", name);
+    return ACL_SUCCESS;
+}
+
 /* Runs a copy and waits for it. The device is found by the address, not by the current context. */
 static aclError run(const struct copy_task *c)
 {
@@ -133,7 +143,11 @@ aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *na
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task c = copy_of(to, from, size, name);
-    if (size == 0 || to == from) {
+    if (size == 0) {
+        return ACL_SUCCESS;
+    }
+    ACL_TRY(check_captures(name));
+    if (to == from) {
         return ACL_SUCCESS;
     }
     ACL_TRY(check_there(to, size, c.to_side, name));
@@ -152,6 +166,7 @@ aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
     if (size == 0) {
         return ACL_SUCCESS;
     }
+    ACL_TRY(check_captures(name));
     ACL_FAIL_IF(c.to_side == PAGEABLE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: %p is neither device memory nor pinned host memory", name, to);
     ACL_TRY(check_there(to, size, c.to_side, name));
@@ -166,10 +181,15 @@ aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
 
 /* Waits for the stream before a copy that cannot be asynchronous: its host memory is pageable, or not memory that the
  * simulator can copy later. */
-static aclError degrade(acl__stream *stream)
+static aclError degrade(acl__stream *stream, const char *name)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    return acl__stream_wait(stream, -1);
+    ACL_FAIL_IF(stream->leg != NULL, ACL_ERROR_RT_PARAM_INVALID, "%s: a captured stream copies no pageable host memory",
+                name);
+    ACL_TRY(acl__stream_wait(stream, -1));
+    ACL_FAIL_IF(acl__capture_forbids(stream->context), ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC,
+                "%s: a copy of pageable host memory is synchronous, which a capture forbids", name);
+    return ACL_SUCCESS;
 }
 
 aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
@@ -184,7 +204,7 @@ aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream 
     ACL_TRY(check_there(to, size, c.to_side, name));
     ACL_TRY(check_there(from, size, c.from_side, name));
     if (c.to_side == PAGEABLE_SIDE || c.from_side == PAGEABLE_SIDE) {
-        ACL_TRY(degrade(stream));
+        ACL_TRY(degrade(stream, name));
         return run(&c);
     }
     if (c.to_side == PINNED_SIDE) { /* the program may poll this memory without calling the runtime */
@@ -210,12 +230,9 @@ static void kept_end(void *ctx)
     }
 }
 
-static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
+static aclError queue_kept(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    ACL_FAIL_IF(side_of(to, size) != DEVICE_SIDE || side_of(from, size) == DEVICE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
-                "%s: this kind copies from host to device memory", name);
-    ACL_TRY(check_there(to, size, DEVICE_SIDE, name));
     struct kept *k = size <= SIZE_MAX - sizeof(*k) ? malloc(sizeof(*k) + size) : NULL;
     ACL_FAIL_IF(k == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
                 (unsigned long long)size);
@@ -241,6 +258,43 @@ static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream
     return error;
 }
 
+/* The arguments of a captured copy that reads its source at once. */
+struct kept_step {
+    void *to;
+    uint64_t size;
+    const char *name;
+    unsigned char bytes[];
+};
+
+static aclError kept_again(acl__stream *on, void *args)
+{
+    const struct kept_step *k = args;
+    return queue_kept(k->to, k->bytes, k->size, on, k->name);
+}
+
+static const acl__step_ops kept_step = {.name = "copy", .again = kept_again};
+
+static aclError capture_kept(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
+{
+    struct kept_step *k = size <= SIZE_MAX - sizeof(*k) ? malloc(sizeof(*k) + size) : NULL;
+    ACL_FAIL_IF(k == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory to keep %llu bytes", name,
+                (unsigned long long)size);
+    *k = (struct kept_step){.to = to, .size = size, .name = name};
+    memcpy(k->bytes, from, size);
+    const aclError error = acl__capture(stream, &kept_step, k, sizeof(*k) + size);
+    free(k);
+    return error;
+}
+
+static aclError copy_kept(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    ACL_FAIL_IF(side_of(to, size) != DEVICE_SIDE || side_of(from, size) == DEVICE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
+                "%s: this kind copies from host to device memory", name);
+    ACL_TRY(check_there(to, size, DEVICE_SIDE, name));
+    return stream->leg != NULL ? capture_kept(to, from, size, stream, name) : queue_kept(to, from, size, stream, name);
+}
+
 aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *stream, const char *name)
 {
     WEIR_ASSERT_HELD(acl__mutex());
@@ -249,7 +303,7 @@ aclError acl__set_async(void *to, uint8_t value, uint64_t size, acl__stream *str
         return ACL_SUCCESS;
     }
     if (c.to_side != DEVICE_SIDE) {
-        const aclError error = degrade(stream);
+        const aclError error = degrade(stream, name);
         return error == ACL_SUCCESS ? acl__set_now(to, value, size, name) : error;
     }
     ACL_TRY(check_there(to, size, c.to_side, name));

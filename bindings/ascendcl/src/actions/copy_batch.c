@@ -400,6 +400,7 @@ ACL_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t valu
                                 .access_count = is_device(ptr) ? 1 : 0,
                                 .compute = fill_words,
                                 .end = free,
-                                .ctx = w};
+                                .ctx = w,
+                                .ctx_bytes = sizeof(*w)};
     return acl__launch(stream, &kernel);
 }

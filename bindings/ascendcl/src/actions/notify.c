@@ -177,14 +177,9 @@ static void write_end(void *ctx)
 
 /* Queues a write of a word, then a recording. A stream that waited for the recording is ordered after the write and may
  * write the word too. */
-ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+static aclError queue_write(acl__stream *on, uint64_t address, uint64_t value)
 {
-    ACL_ENTER_LOCKED(aclrtValueWrite);
-    ACL_NEED(devAddr);
-    ACL_REFUSE_IF(flag != 0, ACL_ERROR_RT_PARAM_INVALID, "flag is %u and has to be 0", flag);
-    ACL_TRY(check_word(devAddr, __func__));
-    ACL_NEED_STREAM(on, stream);
-    const uint64_t address = (uint64_t)(uintptr_t)devAddr;
+    WEIR_ASSERT_HELD(acl__mutex());
     struct value_write *w = calloc(1, sizeof(*w));
     struct mark *m = mark_new();
     if (w == NULL || m == NULL) {
@@ -204,6 +199,32 @@ ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag
     }
     mark_release(m);
     return error;
+}
+
+/* The arguments of a captured write of a value, or of a wait for one. */
+struct value_step {
+    uint64_t address;
+    uint64_t value;
+    uint32_t how;
+};
+
+static aclError write_again(acl__stream *on, void *args)
+{
+    const struct value_step *v = args;
+    return queue_write(on, v->address, v->value);
+}
+
+static const acl__step_ops write_step = {.name = "value write", .again = write_again};
+
+ACL_EXPORT aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+    ACL_ENTER_LOCKED(aclrtValueWrite);
+    ACL_NEED(devAddr);
+    ACL_REFUSE_IF(flag != 0, ACL_ERROR_RT_PARAM_INVALID, "flag is %u and has to be 0", flag);
+    ACL_TRY(check_word(devAddr, __func__));
+    ACL_NEED_STREAM(on, stream);
+    const struct value_step v = {.address = (uint64_t)(uintptr_t)devAddr, .value = value};
+    return on->leg != NULL ? acl__capture(on, &write_step, &v, sizeof(v)) : queue_write(on, v.address, value);
 }
 
 /* --- waiting for a word --- */
@@ -273,6 +294,24 @@ static void value_wait_end(acl__task *task)
 static const acl__task_ops value_wait_ops = {
     .submit = value_wait_submit, .end = value_wait_end, .awaits = "a value in memory"};
 
+static aclError queue_wait(acl__stream *stream, const struct value_step *v)
+{
+    struct value_wait *w = calloc(1, sizeof(*w));
+    ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
+    w->task.ops = &value_wait_ops;
+    w->address = v->address;
+    w->value = v->value;
+    w->how = v->how;
+    return acl__queue(stream, &w->task);
+}
+
+static aclError wait_again(acl__stream *on, void *args)
+{
+    return queue_wait(on, args);
+}
+
+static const acl__step_ops wait_step = {.name = "value wait", .again = wait_again};
+
 ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream handle)
 {
     ACL_ENTER_LOCKED(aclrtValueWait);
@@ -280,13 +319,8 @@ ACL_EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
     ACL_REFUSE_IF(flag > ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_RT_PARAM_INVALID, "there is no way %u to compare", flag);
     ACL_TRY(check_word(devAddr, __func__));
     ACL_NEED_STREAM(stream, handle);
-    struct value_wait *w = calloc(1, sizeof(*w));
-    ACL_FAIL_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for waiting for a value");
-    w->task.ops = &value_wait_ops;
-    w->address = (uint64_t)(uintptr_t)devAddr;
-    w->value = value;
-    w->how = flag;
-    return acl__queue(stream, &w->task);
+    const struct value_step v = {.address = (uint64_t)(uintptr_t)devAddr, .value = value, .how = flag};
+    return stream->leg != NULL ? acl__capture(stream, &wait_step, &v, sizeof(v)) : queue_wait(stream, &v);
 }
 
 /* --- notifies --- */
@@ -412,13 +446,9 @@ static void notify_record_end(void *ctx)
     free(r);
 }
 
-ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle)
+static aclError queue_notify_record(acl__stream *stream, struct notify *n)
 {
-    ACL_ENTER_LOCKED(aclrtRecordNotify);
-    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    struct notify *n = NULL;
-    ACL_TRY(notify_of(handle, &n));
-    ACL_NEED_STREAM(stream, stream_handle);
+    WEIR_ASSERT_HELD(acl__mutex());
     struct notify_record *r = calloc(1, sizeof(*r));
     struct mark *m = mark_new();
     if (r == NULL || m == NULL) {
@@ -437,6 +467,43 @@ ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_han
     *r = (struct notify_record){.notify = n, .mark = m};
     const acl__kernel kernel = {.tag = "notify record", .compute = notify_set_now, .end = notify_record_end, .ctx = r};
     return acl__launch(stream, &kernel);
+}
+
+/* The arguments of a captured record of a notify, or of a wait for one. */
+struct notify_step {
+    struct notify *notify;
+    uint32_t timeout_s;
+};
+
+static void notify_step_end(void *args)
+{
+    notify_release(((struct notify_step *)args)->notify);
+}
+
+static aclError capture_notify(acl__stream *stream, const acl__step_ops *ops, struct notify *n, uint32_t timeout_s)
+{
+    const struct notify_step args = {.notify = n, .timeout_s = timeout_s};
+    ACL_TRY(acl__capture(stream, ops, &args, sizeof(args)));
+    n->references++;
+    return ACL_SUCCESS;
+}
+
+static aclError notify_record_again(acl__stream *on, void *args)
+{
+    return queue_notify_record(on, ((struct notify_step *)args)->notify);
+}
+
+static const acl__step_ops notify_record_step = {
+    .name = "notify record", .again = notify_record_again, .end = notify_step_end};
+
+ACL_EXPORT aclError aclrtRecordNotify(aclrtNotify handle, aclrtStream stream_handle)
+{
+    ACL_ENTER_LOCKED(aclrtRecordNotify);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    struct notify *n = NULL;
+    ACL_TRY(notify_of(handle, &n));
+    ACL_NEED_STREAM(stream, stream_handle);
+    return stream->leg != NULL ? capture_notify(stream, &notify_record_step, n, 0) : queue_notify_record(stream, n);
 }
 
 /* --- waiting for a notify --- */
@@ -490,14 +557,10 @@ static void notify_wait_end(acl__task *task)
 static const acl__task_ops notify_wait_ops = {
     .submit = notify_wait_submit, .end = notify_wait_end, .awaits = "a notify"};
 
-ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout)
+static aclError queue_notify_wait(acl__stream *stream, struct notify *n, uint32_t timeout_s)
 {
-    ACL_ENTER_LOCKED(aclrtWaitAndResetNotify);
-    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
-    struct notify *n = NULL;
-    ACL_TRY(notify_of(handle, &n));
-    ACL_NEED_STREAM(stream, stream_handle);
-    if (timeout > 0) {
+    WEIR_ASSERT_HELD(acl__mutex());
+    if (timeout_s > 0) {
         ACL_TRY(acl__engine_need()); /* the runtime's thread checks the clock when no call comes */
     }
     struct notify_wait *w = calloc(1, sizeof(*w));
@@ -505,6 +568,26 @@ ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stre
     n->references++;
     w->task.ops = &notify_wait_ops;
     w->notify = n;
-    w->timeout_s = timeout;
+    w->timeout_s = timeout_s;
     return acl__queue(stream, &w->task);
+}
+
+static aclError notify_wait_again(acl__stream *on, void *args)
+{
+    const struct notify_step *n = args;
+    return queue_notify_wait(on, n->notify, n->timeout_s);
+}
+
+static const acl__step_ops notify_wait_step = {
+    .name = "notify wait", .again = notify_wait_again, .end = notify_step_end};
+
+ACL_EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout)
+{
+    ACL_ENTER_LOCKED(aclrtWaitAndResetNotify);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "notify is NULL");
+    struct notify *n = NULL;
+    ACL_TRY(notify_of(handle, &n));
+    ACL_NEED_STREAM(stream, stream_handle);
+    return stream->leg != NULL ? capture_notify(stream, &notify_wait_step, n, timeout)
+                               : queue_notify_wait(stream, n, timeout);
 }

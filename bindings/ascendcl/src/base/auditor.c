@@ -1,5 +1,5 @@
-/* auditor.c: the auditor's questions about devices, and blocks of memory that it is told of. Peer access and the access
- * that a mapping was opened to decide if work of one device may touch the memory of another.
+/* auditor.c: the auditor's questions about devices. Peer access and the access that a mapping was opened to decide if
+ * work of one device may touch the memory of another.
  */
 #include "base/runtime.h"
 
@@ -33,18 +33,4 @@ bool acl__reaches(void *unused, const weir_sim_access *access, char *detail, siz
     (void)snprintf(detail, size, "the work is device %d's, the memory device %d's, and there is no peer access",
                    worker.device, owner);
     return false;
-}
-
-void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag)
-{
-    WEIR_ASSERT_HELD(acl__mutex());
-    WEIR_ASSERT(stream->sim != NULL);
-    weir_sim_block_alloc(acl__rt.sim, (uint64_t)(uintptr_t)pointer, size, stream->sim, tag);
-}
-
-void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag)
-{
-    WEIR_ASSERT_HELD(acl__mutex());
-    WEIR_ASSERT(stream->sim != NULL);
-    weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, stream->sim, tag);
 }

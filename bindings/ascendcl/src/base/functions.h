@@ -127,6 +127,17 @@
     X(aclmdlRICaptureEnd, 3)                                                                                           \
     X(aclmdlRIDestroy, 3)                                                                                              \
     X(aclmdlRIExecuteAsync, 3)                                                                                         \
+    X(aclmdlRIAddCondTask, 3)                                                                                          \
+    X(aclmdlRICaptureTaskGrpBegin, 3)                                                                                  \
+    X(aclmdlRICaptureTaskGrpEnd, 3)                                                                                    \
+    X(aclmdlRICaptureTaskUpdateBegin, 3)                                                                               \
+    X(aclmdlRICaptureTaskUpdateEnd, 3)                                                                                 \
+    X(aclmdlRICaptureToModelRIBegin, 3)                                                                                \
+    X(aclmdlRICondHandleCreate, 3)                                                                                     \
+    X(aclmdlRICondHandleGetCondPtr, 3)                                                                                 \
+    X(aclmdlRIDebugJsonPrint, 3)                                                                                       \
+    X(aclmdlRIDebugPrint, 3)                                                                                           \
+    X(aclmdlRIGetId, 3)                                                                                                \
     /* export and import */                                                                                            \
     X(aclrtMemExportToShareableHandle, 3)                                                                              \
     X(aclrtMemExportToShareableHandleV2, 3)                                                                            \
@@ -365,25 +376,13 @@
     X(aclmdlLoadFromMemWithMem, (const void *model, size_t modelSize, uint32_t *modelId, void *workPtr,                \
                                  size_t workSize, void *weightPtr, size_t weightSize))                                 \
     X(aclmdlQuerySizeFromMem, (const void *model, size_t modelSize, size_t *workSize, size_t *weightSize))             \
-    X(aclmdlRIAddCondTask, (aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags))                        \
     X(aclmdlRIBindStream, (aclmdlRI modelRI, aclrtStream stream, uint32_t flag))                                       \
     X(aclmdlRIBuildBegin, (aclmdlRI * modelRI, uint32_t flag))                                                         \
     X(aclmdlRIBuildEnd, (aclmdlRI modelRI, void *reserve))                                                             \
-    X(aclmdlRICaptureTaskGrpBegin, (aclrtStream stream))                                                               \
-    X(aclmdlRICaptureTaskGrpEnd, (aclrtStream stream, aclrtTaskGrp * handle))                                          \
-    X(aclmdlRICaptureTaskUpdateBegin, (aclrtStream stream, aclrtTaskGrp handle))                                       \
-    X(aclmdlRICaptureTaskUpdateEnd, (aclrtStream stream))                                                              \
-    X(aclmdlRICaptureToModelRIBegin, (aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode))                 \
-    X(aclmdlRICondHandleCreate,                                                                                        \
-      (aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle * handle))       \
-    X(aclmdlRICondHandleGetCondPtr, (aclmdlRICondHandle handle, uint64_t * *ptr))                                      \
-    X(aclmdlRIDebugJsonPrint, (aclmdlRI modelRI, const char *path, uint32_t flags))                                    \
-    X(aclmdlRIDebugPrint, (aclmdlRI modelRI))                                                                          \
     X(aclmdlRIDestroyRegisterCallback, (aclmdlRI modelRI, aclrtCallback func, void *userData))                         \
     X(aclmdlRIDestroyUnregisterCallback, (aclmdlRI modelRI, aclrtCallback func))                                       \
     X(aclmdlRIEndTask, (aclmdlRI modelRI, aclrtStream stream))                                                         \
     X(aclmdlRIExecute, (aclmdlRI modelRI, int32_t timeout))                                                            \
-    X(aclmdlRIGetId, (aclmdlRI modelRI, uint32_t * modelRIId))                                                         \
     X(aclmdlRIUnbindStream, (aclmdlRI modelRI, aclrtStream stream))                                                    \
     X(aclmdlSetDump, (const char *dumpCfgPath))                                                                        \
     X(aclmdlSetDynamicHWSize,                                                                                          \

@@ -37,6 +37,7 @@ typedef struct acl__stream acl__stream;
 typedef struct acl__event acl__event;
 typedef struct acl__record acl__record;
 typedef struct acl__task acl__task;
+typedef struct acl__condition acl__condition;
 typedef struct acl__range acl__range;
 
 /* --- runtime.c: the state, the locks, the count of calls --- */
@@ -223,6 +224,8 @@ typedef struct acl__above {
     /* mem_pool.c: an event was recorded on a stream; a stream was made to wait for an event's latest recording. */
     void (*recorded)(const void *event, acl__stream *stream);
     void (*waited)(acl__stream *stream, const void *event);
+    /* condition.c: a graph has ended, with these conditions. */
+    void (*graph_ended)(acl__condition *conditions);
 } acl__above;
 
 typedef struct acl__runtime {
@@ -282,6 +285,7 @@ struct acl__context {
     acl__stream *default_stream;
     acl__stream
         *alias; /* in a device's default context: a second handle of the default stream; NULL in other contexts */
+    uint32_t captures[3]; /* number of captures under way, by mode */
 };
 
 struct acl__stream {
@@ -296,6 +300,7 @@ struct acl__stream {
     bool live;
     bool ending; /* its destruction has begun */
     bool stop_on_failure;
+    bool is_hidden;           /* a leg's stream: the program has no handle of it */
     uint32_t overflow_switch; /* value that the program has set, without effect (settings.c) */
     uint32_t user_tag;
     bool stopped;          /* accepts no more tasks */
@@ -307,7 +312,11 @@ struct acl__stream {
     acl__task *submitting;
     struct acl__subscription *report; /* callback.c: the thread subscribed to the stream; NULL: none */
     struct acl__subscription *host_func;
-    struct acl__capture *capture; /* capture.c: the capture that is under way on the stream; NULL: none */
+    struct acl__leg *leg;         /* the leg of the graph for which the stream is being captured; NULL: it is not */
+    struct acl__group *exchanges; /* the task group whose kernels are being exchanged on the stream; NULL: none */
+    /* A leg's stream: the stream that executes the graph, which gets the errors of the leg's tasks; NULL: none. */
+    struct acl__stream *carrier;
+    int32_t carrier_id;
 };
 
 /* Result of a submit that is not an aclError: the task has to wait for an action of the host. */
@@ -325,7 +334,6 @@ typedef struct acl__task_ops {
     /* Returns a copy of the task, which may be queued. NULL: out of memory, or this task cannot be repeated. The
      * pointer `clone` is NULL if no task of this kind can be repeated. */
     acl__task *(*clone)(const acl__task *task);
-    bool is_mark;       /* true: the task has no effect of its own, and a capture may leave it out */
     const char *awaits; /* name of the thing that a held task waits for; NULL: such a task is never held */
 } acl__task_ops;
 
@@ -377,9 +385,5 @@ acl__worker acl__work_by(acl__worker worker);
 /* For the auditor: true if the worker, the device that works, may touch the memory: its own, memory of no device, and
  * memory that peer access or aclrtMemSetAccess opened to it. */
 bool acl__reaches(void *unused, const weir_sim_access *access, char *detail, size_t size);
-
-/* Tell the auditor that an allocator handed out a block of memory, or got it back, in the order of the stream. */
-void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag);
-void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag);
 
 #endif

@@ -502,11 +502,39 @@ static aclError take_own(acl__supply *supply, uint64_t bytes, acl__piece *piece)
     return acl__malloc(supply->stream->context->device, bytes, ACL_MEM_MALLOC_HUGE_FIRST, &piece->address);
 }
 
+/* Frees the memory that a step of a graph keeps. */
+static void kept_end(void *args)
+{
+    (void)acl__free(*(void **)args);
+}
+
+static aclError kept_again(acl__stream *on, void *args)
+{
+    (void)on;
+    (void)args;
+    return ACL_SUCCESS;
+}
+
+static const acl__step_ops kept_step = {.name = "memory", .again = kept_again, .end = kept_end};
+
+/* Keeps the memory for the graph if the supply's stream is being captured. Returns false if it is not. */
+static bool keep_for_graph(const acl__supply *supply, acl__piece *piece)
+{
+    ACL_HOLD_LOCK();
+    const bool kept = check_stream(supply->stream, supply->stream_id) == ACL_SUCCESS && supply->stream->leg != NULL &&
+                      acl__capture(supply->stream, &kept_step, &piece->address, sizeof(piece->address)) == ACL_SUCCESS;
+    piece->address = kept ? NULL : piece->address;
+    return kept;
+}
+
 /* Gives a piece of the runtime's memory back. Queued work may still touch it, so the host waits for the stream
  * first. */
 static aclError give_own(acl__supply *supply, acl__piece *piece)
 {
     WEIR_ASSERT(supply->wrapper == NULL && piece->address != NULL);
+    if (keep_for_graph(supply, piece)) {
+        return ACL_SUCCESS;
+    }
     const aclError waited = wait(supply);
     acl__lock();
     const aclError freed = acl__free(piece->address);

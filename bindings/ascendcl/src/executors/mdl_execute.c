@@ -358,6 +358,7 @@ static aclError launch(const struct execution *e, struct mdl_kernel *k, const ch
         .compute = compute,
         .end = free,
         .ctx = k,
+        .ctx_bytes = sizeof(*k) + (k->read_count + k->write_count) * sizeof(k->spans[0]),
     };
     const aclError error = acl__supply_launch(&e->supply, &kernel);
     free(accesses);

@@ -430,6 +430,7 @@ static aclError launch(const acl__supply *supply, const struct call *c, const ac
         .compute = compute,
         .end = free,
         .ctx = k,
+        .ctx_bytes = sizeof(*k),
     };
     return acl__supply_launch(supply, &kernel);
 }

@@ -138,6 +138,7 @@ ACL_EXPORT aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count,
                                 .access_count = 2,
                                 .compute = compute,
                                 .end = free,
-                                .ctx = r};
+                                .ctx = r,
+                                .ctx_bytes = sizeof(*r)};
     return acl__launch(stream, &kernel);
 }

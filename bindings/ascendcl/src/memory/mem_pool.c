@@ -578,6 +578,7 @@ ACL_EXPORT aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPoo
     struct pool *p = NULL;
     ACL_NEED_STREAM(stream, stream_handle);
     ACL_TRY(pool_of(memPool, __func__, ACL_ERROR_RT_INTERNAL_ERROR, &p));
+    ACL_REFUSE_IF(stream->leg != NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not simulated on a captured stream");
     ACL_REFUSE_IF(p->device != stream->context->device, ACL_ERROR_RT_PARAM_INVALID,
                   "the pool is of device %d, the stream of device %d", p->device, stream->context->device);
     return malloc_locked(p, size, stream, ptr);
@@ -651,6 +652,7 @@ ACL_EXPORT aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream_handle)
     ACL_ENTER_LOCKED(aclrtMemPoolFreeAsync);
     ACL_NEED(ptr);
     ACL_NEED_STREAM(stream, stream_handle);
+    ACL_REFUSE_IF(stream->leg != NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not simulated on a captured stream");
     struct pool *p = NULL;
     struct segment *s = busy_at(ptr, &p);
     if (p == NULL) {

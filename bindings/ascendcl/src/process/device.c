@@ -270,6 +270,9 @@ static aclError wait_locked(int32_t timeout)
 {
     ACL_HOLD_LOCK();
     ACL_NEED_CONTEXT(now);
+    for (const acl__stream *stream = acl__rt.first_stream; stream != NULL; stream = stream->next) {
+        ACL_TRY(stream->context == now ? acl__stream_check_free(stream) : ACL_SUCCESS);
+    }
     return acl__device_wait(now->device, timeout);
 }
 

@@ -206,6 +206,7 @@ ACL_EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t fl
     ACL_ENTER_LOCKED(aclrtSetStreamOverflowSwitch);
     ACL_REFUSE_IF(flag > 1, ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1");
     ACL_NEED_STREAM(stream, handle);
+    ACL_TRY(acl__stream_check_free(stream));
     stream->overflow_switch = flag;
     return ACL_SUCCESS;
 }
@@ -231,11 +232,16 @@ ACL_EXPORT aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr 
     case ACL_STREAM_ATTR_FAILURE_MODE:
         stream->stop_on_failure = (value->failureMode & ACL_STOP_ON_FAILURE) != 0;
         return ACL_SUCCESS;
+    case ACL_STREAM_ATTR_CACHE_OP_INFO:
+        ACL_REFUSE_IF(value->cacheOpInfoSwitch > 1, ACL_ERROR_RT_PARAM_INVALID, "the switch must be 0 or 1");
+        return ACL_SUCCESS; /* the information is for profilers */
     case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
+        ACL_TRY(acl__stream_check_free(stream));
         ACL_REFUSE_IF(value->overflowSwitch > 1, ACL_ERROR_RT_PARAM_INVALID, "the switch must be 0 or 1");
         stream->overflow_switch = value->overflowSwitch;
         return ACL_SUCCESS;
     case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
+        ACL_TRY(acl__stream_check_free(stream));
         stream->user_tag = value->userCustomTag;
         return ACL_SUCCESS;
     default:

@@ -36,6 +36,9 @@ struct acl__event {
     bool is_reset;           /* true: the event was reset after its latest recording was queued */
     uint64_t reset_ns;       /* virtual time at which the event's reset takes effect */
     int32_t stream_id;       /* id of the stream with the latest recording */
+    acl__point *point;       /* its latest recording in a capture that is under way; NULL: none */
+    uint32_t record_flag;    /* 1 plus the flag that the event was first recorded with; 0: not recorded */
+    uint32_t wait_flag;      /* the same for waits */
     uint32_t queued_waits;   /* number of streams' waits not yet submitted to the simulator */
     uint64_t waits_until_ns; /* latest virtual time at which a submitted wait for the event ends */
 };
@@ -47,7 +50,7 @@ static uint32_t event_count;
 /* --- records --- */
 
 /* Creates a recording with one reference. Its simulator event stays with the slab object for the next use. */
-static acl__record *record_new(void)
+acl__record *acl__record_new(void)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     acl__record *record = weir__slab_get(&records);
@@ -146,7 +149,7 @@ static void join_end(acl__task *task)
     free(task);
 }
 
-static const acl__task_ops record_ops = {.submit = record_submit, .end = record_end, .is_mark = true};
+static const acl__task_ops record_ops = {.submit = record_submit, .end = record_end};
 static const acl__task_ops join_ops = {
     .submit = join_submit, .end = join_end, .awaits = "a recording behind a stopped stream"};
 
@@ -161,13 +164,30 @@ static aclError queue_for(acl__stream *stream, const acl__task_ops *ops, acl__re
 
 acl__record *acl__record_queue(acl__stream *stream, aclError *error)
 {
-    acl__record *record = record_new();
+    acl__record *record = acl__record_new();
     *error = record != NULL ? queue_for(stream, &record_ops, record) : ACL_ERROR_RT_MEMORY_ALLOCATION;
     if (*error != ACL_SUCCESS) {
         acl__record_release(record);
         record = NULL;
     }
     return record;
+}
+
+acl__record *acl__record_now(acl__stream *stream)
+{
+    acl__record *record = acl__record_new();
+    struct record_task task = {.record = record};
+    if (record != NULL && record_submit(stream, &task.task) != ACL_SUCCESS) {
+        acl__record_release(record);
+        record = NULL;
+    }
+    return record;
+}
+
+aclError acl__record_queue_as(acl__stream *stream, acl__record *record)
+{
+    WEIR_ASSERT(!record->submitted);
+    return queue_for(stream, &record_ops, record);
 }
 
 aclError acl__record_wait_queue(acl__stream *stream, acl__record *record)
@@ -223,12 +243,13 @@ static aclError is_for_streams(const acl__event *event)
                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for the device's own use");
 }
 
-/* Refuses an event if the host may not query its state and times. */
+/* Refuses an event if the host may not query its state and times, and while it is part of a capture. */
 static aclError is_for_host(const acl__event *event, bool ipc_too)
 {
-    return event->flags != ACL_EVENT_EXTERNAL && (ipc_too || event->flags != ACL_EVENT_IPC)
-               ? ACL_SUCCESS
-               : acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not for an event with the flags 0x%x", event->flags);
+    ACL_FAIL_IF(event->flags == ACL_EVENT_EXTERNAL || (!ipc_too && event->flags == ACL_EVENT_IPC),
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not for an event with the flags 0x%x", event->flags);
+    ACL_FAIL_IF(event->point != NULL, ACL_ERROR_RT_EVENT_CAPTURED, "the event was recorded in a capture under way");
+    return ACL_SUCCESS;
 }
 
 /* True if the flags are valid: a combination of flags that may be combined, or one flag that must stand alone. */
@@ -287,16 +308,16 @@ ACL_EXPORT aclError aclrtDestroyEvent(aclrtEvent handle)
     NEED_EVENT(event, handle); /* an event may be destroyed before it is complete: a queued wait keeps the recording */
     WEIR_ASSERT(event_count > 0);
     event->live = false;
+    acl__capture_forget(&event->point);
     event_count--;
     event_release(event);
     return ACL_SUCCESS;
 }
 
-static aclError record_event(aclrtEvent handle, aclrtStream stream_handle)
+/* Records an event at the end of the stream's queue. */
+static aclError record_now(acl__stream *stream, acl__event *event)
 {
-    NEED_EVENT(event, handle);
-    ACL_TRY(is_for_streams(event));
-    ACL_NEED_STREAM(stream, stream_handle);
+    WEIR_ASSERT_HELD(acl__mutex());
     aclError error = ACL_SUCCESS;
     acl__record *record = acl__record_queue(stream, &error);
     ACL_TRY(error);
@@ -310,20 +331,96 @@ static aclError record_event(aclrtEvent handle, aclrtStream stream_handle)
     return ACL_SUCCESS;
 }
 
+/* --- events of the program in a graph: each execution records, awaits or resets the event itself --- */
+
+static aclError record_again(acl__stream *on, void *args)
+{
+    return record_now(on, *(acl__event **)args);
+}
+
+static void event_step_end(void *args)
+{
+    event_release(*(acl__event **)args);
+}
+
+static const acl__step_ops record_step = {.name = "external record", .again = record_again, .end = event_step_end};
+
+static aclError capture_event(acl__stream *stream, const acl__step_ops *ops, acl__event *event)
+{
+    ACL_TRY(acl__capture(stream, ops, &event, sizeof(event)));
+    event->references++;
+    return ACL_SUCCESS;
+}
+
+/* True if the graph records the event, or waits for it, as the program's own. */
+static bool has_event_step(const acl__graph *graph, const acl__event *event)
+{
+    for (const acl__step *step = graph->first; step != NULL; step = step->next) {
+        if (step->ops->end == event_step_end && *(acl__event *const *)(const void *)step->args == event) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Captures the use of an event that orders the graph's executions with other work (ACL_EVENT_RECORD_EXTERNAL and
+ * ACL_EVENT_WAIT_EXTERNAL). */
+static aclError capture_external(acl__stream *stream, const acl__step_ops *ops, acl__event *event)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    ACL_FAIL_IF(stream->leg == NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", stream->id);
+    ACL_FAIL_IF(acl__rt.config.old_driver, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not with an old driver");
+    ACL_FAIL_IF(stream->leg->graph->branch_of != NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not in a branch");
+    ACL_FAIL_IF(has_event_step(stream->leg->graph, event), ACL_ERROR_RT_PARAM_INVALID,
+                "the graph uses the event already");
+    return capture_event(stream, ops, event);
+}
+
+/* Refuses a flag that differs from the one of the event's first such call, and one that the event is not made for. */
+static aclError check_flag(const acl__event *event, uint32_t *first, uint32_t flag)
+{
+    ACL_FAIL_IF(flag != 0 && (event->kind != EX || event->flags != ACL_EVENT_SYNC), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "only for an event of aclrtCreateEventExWithFlag with ACL_EVENT_SYNC");
+    ACL_FAIL_IF(*first != 0 && *first != flag + 1, ACL_ERROR_RT_PARAM_INVALID,
+                "the event was used with the other flag before");
+    *first = flag + 1;
+    return ACL_SUCCESS;
+}
+
+static aclError record_on_captured(acl__stream *stream, acl__event *event)
+{
+    if (event->flags == ACL_EVENT_EXTERNAL) {
+        return capture_event(stream, &record_step, event);
+    }
+    ACL_FAIL_IF(event->kind != EX, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "a captured stream records events of aclrtCreateEventExWithFlag only");
+    return (event->flags & WAITABLE) != 0 ? acl__capture_record(stream, &event->point) : ACL_SUCCESS;
+}
+
+static aclError record_event(aclrtEvent handle, aclrtStream stream_handle, uint32_t flag)
+{
+    NEED_EVENT(event, handle);
+    ACL_TRY(is_for_streams(event));
+    ACL_TRY(check_flag(event, &event->record_flag, flag));
+    ACL_NEED_STREAM(stream, stream_handle);
+    if (flag == ACL_EVENT_RECORD_EXTERNAL) {
+        return capture_external(stream, &record_step, event);
+    }
+    return stream->leg != NULL ? record_on_captured(stream, event) : record_now(stream, event);
+}
+
 ACL_EXPORT aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handle)
 {
     ACL_ENTER_LOCKED(aclrtRecordEvent);
-    return record_event(handle, stream_handle);
+    return record_event(handle, stream_handle, ACL_EVENT_RECORD_DEFAULT);
 }
 
-/* ACL_EVENT_RECORD_DEFAULT and ACL_EVENT_RECORD_EXTERNAL differ only while the stream is captured. The simulated
- * capture leaves out recordings of events, so both flags act alike. */
 ACL_EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent handle, aclrtStream stream_handle, uint32_t flag)
 {
     ACL_ENTER_LOCKED(aclrtRecordEventWithFlag);
     ACL_REFUSE_IF(flag != ACL_EVENT_RECORD_DEFAULT && flag != ACL_EVENT_RECORD_EXTERNAL, ACL_ERROR_INVALID_PARAM,
                   "there is no flag %u", flag);
-    return record_event(handle, stream_handle);
+    return record_event(handle, stream_handle, flag);
 }
 
 /* --- waits and resets of streams, as tasks --- */
@@ -418,13 +515,10 @@ static aclError queue_task(acl__stream *stream, const acl__task_ops *ops, acl__e
     return acl__queue(stream, &task->task);
 }
 
-static aclError wait_event(aclrtStream stream_handle, aclrtEvent handle)
+/* Makes the stream wait for the event's latest recording. */
+static aclError wait_now(acl__stream *stream, acl__event *event)
 {
-    NEED_EVENT(event, handle);
-    ACL_NEED_STREAM(stream, stream_handle);
-    ACL_TRY(is_for_streams(event));
-    ACL_FAIL_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
+    WEIR_ASSERT_HELD(acl__mutex());
     if (event->latest != NULL) {
         ACL_TRY(event->is_reset ? acl__engine_need() : ACL_SUCCESS);
         const bool is_of_flag = event->kind == FLAG && event->is_reset;
@@ -445,10 +539,60 @@ static aclError wait_event(aclrtStream stream_handle, aclrtEvent handle)
     }
 }
 
+/* An execution waits for the recording that is the latest by then. An event of aclrtCreateEventWithFlag is a flag: what
+ * counts is its state when the leg has come to the wait. */
+static aclError wait_again(acl__stream *on, void *args)
+{
+    acl__event *event = *(acl__event **)args;
+    if (event->kind != FLAG) {
+        return wait_now(on, event);
+    }
+    ACL_TRY(acl__engine_need());
+    return queue_task(on, &wait_ops, event, NULL);
+}
+
+static aclError reset_again(acl__stream *on, void *args)
+{
+    acl__event *event = *(acl__event **)args;
+    return queue_task(on, &reset_ops, event, event->latest);
+}
+
+static const acl__step_ops wait_step = {.name = "external wait", .again = wait_again, .end = event_step_end};
+static const acl__step_ops reset_step = {.name = "external reset", .again = reset_again, .end = event_step_end};
+
+static aclError wait_on_captured(acl__stream *stream, acl__event *event)
+{
+    if (event->flags == ACL_EVENT_EXTERNAL) {
+        return capture_event(stream, &wait_step, event);
+    }
+    ACL_FAIL_IF(event->kind != EX, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "a captured stream waits for events of aclrtCreateEventExWithFlag only");
+    ACL_FAIL_IF(event->latest != NULL, ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+                "the event was recorded outside of the capture: ACL_EVENT_WAIT_EXTERNAL is for such an event");
+    return ACL_SUCCESS;
+}
+
+static aclError wait_event(aclrtStream stream_handle, aclrtEvent handle, uint32_t flag)
+{
+    NEED_EVENT(event, handle);
+    ACL_NEED_STREAM(stream, stream_handle);
+    ACL_TRY(is_for_streams(event));
+    ACL_FAIL_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "the event cannot be waited for: it was made without ACL_EVENT_SYNC");
+    ACL_TRY(check_flag(event, &event->wait_flag, flag));
+    if (flag == ACL_EVENT_WAIT_EXTERNAL) {
+        return capture_external(stream, &wait_step, event);
+    }
+    if (event->point != NULL) {
+        return acl__capture_wait(stream, event->point);
+    }
+    return stream->leg != NULL ? wait_on_captured(stream, event) : wait_now(stream, event);
+}
+
 ACL_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream_handle, aclrtEvent handle)
 {
     ACL_ENTER_LOCKED(aclrtStreamWaitEvent);
-    return wait_event(stream_handle, handle);
+    return wait_event(stream_handle, handle, ACL_EVENT_WAIT_DEFAULT);
 }
 
 /* A stream of the simulated device waits without a time-out. */
@@ -457,7 +601,7 @@ ACL_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream_handle, a
     ACL_ENTER_LOCKED(aclrtStreamWaitEventWithTimeout);
     ACL_REFUSE_IF(timeout < 0, ACL_ERROR_RT_PARAM_INVALID, "timeout is negative");
     ACL_REFUSE_IF(timeout > 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a time-out is not simulated");
-    return wait_event(stream_handle, handle);
+    return wait_event(stream_handle, handle, ACL_EVENT_WAIT_DEFAULT);
 }
 
 ACL_EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream_handle, aclrtEvent handle, uint32_t timeout,
@@ -467,7 +611,7 @@ ACL_EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream_handle, aclr
     ACL_REFUSE_IF(flag != ACL_EVENT_WAIT_DEFAULT && flag != ACL_EVENT_WAIT_EXTERNAL, ACL_ERROR_INVALID_PARAM,
                   "there is no flag %u", flag);
     ACL_REFUSE_IF(timeout > 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a time-out is not simulated");
-    return wait_event(stream_handle, handle);
+    return wait_event(stream_handle, handle, flag);
 }
 
 static aclError not_for_ex(const acl__event *event, const char *name)
@@ -486,6 +630,11 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
     ACL_REFUSE_IF((event->flags & WAITABLE) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                   "no stream waits for such an event");
     ACL_NEED_STREAM(stream, stream_handle);
+    if (stream->leg != NULL) {
+        ACL_REFUSE_IF(event->flags != ACL_EVENT_EXTERNAL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                      "a captured stream resets events with ACL_EVENT_EXTERNAL only");
+        return capture_event(stream, &reset_step, event);
+    }
     return queue_task(stream, &reset_ops, event, event->latest);
 }
 

@@ -107,10 +107,7 @@ static void stream_delete(acl__stream *stream)
     if (acl__rt.above.stream_deleted != NULL) {
         acl__rt.above.stream_deleted(stream);
     }
-    if (stream->capture != NULL) {
-        acl__capture_free(stream->capture);
-        stream->capture = NULL;
-    }
+    WEIR_ASSERT(stream->leg == NULL);
     acl__queue_drop(stream);
     WEIR_ASSERT(stream->held_first == NULL && stream->report == NULL && stream->host_func == NULL);
     (void)weir_sim_stream_destroy(acl__rt.sim, stream->sim);
@@ -118,6 +115,19 @@ static void stream_delete(acl__stream *stream)
     stream->live = false;
     stream_count--;
     weir__slab_retire(&slab, stream, acl__rt.config.handle_rest);
+}
+
+void acl__stream_end_now(acl__stream *stream)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    acl__stream_drop(stream);
+    stream_delete(stream);
+}
+
+aclError acl__stream_check_free(const acl__stream *stream)
+{
+    ACL_FAIL_IF(stream->leg != NULL, ACL_ERROR_RT_STREAM_CAPTURED, "stream %d is being captured", stream->id);
+    return ACL_SUCCESS;
 }
 
 /* Ends a stream: tells the program's callbacks if `announces`, waits for the stream's work or drops it, deletes the
@@ -155,10 +165,11 @@ void acl__streams_end_of(acl__context *context, bool force)
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(!context->live);
     acl__stream *first = context->default_stream;
+    acl__captures_end_of(context);
     first->ending = true;
     announce_end(first);
     for (acl__stream *stream = acl__rt.first_stream; stream != NULL;) {
-        if (stream->context == context && !stream->ending) {
+        if (stream->context == context && !stream->ending && !stream->is_hidden) {
             stream->ending = true;
             (void)stream_end(stream, force, true);
             stream = acl__rt.first_stream; /* start again: the list may have changed while the lock was released */
@@ -167,6 +178,7 @@ void acl__streams_end_of(acl__context *context, bool force)
         }
     }
     (void)stream_end(first, force, context->alias == NULL);
+    acl__graphs_end_of(context);
     if (context->alias != NULL) {
         context->alias->live = false;
         weir__slab_retire(&slab, context->alias, acl__rt.config.handle_rest);
@@ -273,6 +285,7 @@ static aclError destroy(aclrtStream handle, bool force, const char *name)
     }
     ACL_FAIL_IF(stream->ending, ACL_ERROR_RT_INVALID_HANDLE, "%s: stream %d is being destroyed already", name,
                 stream->id);
+    ACL_TRY(acl__stream_check_free(stream));
     stream->ending = true;
     acl__stream_forget_abort(stream);
     return stream_end(stream, force, true);
@@ -435,6 +448,7 @@ static aclError synchronize_locked(aclrtStream handle, int32_t timeout)
     acl__stream *stream = NULL;
     ACL_HOLD_LOCK();
     ACL_TRY(acl__stream_any(handle, &stream));
+    ACL_TRY(acl__stream_check_free(stream));
     return is_driven_elsewhere(stream) ? ACL_SUCCESS : acl__stream_wait(stream, timeout);
 }
 
@@ -464,6 +478,7 @@ ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *stat
     ACL_NEED(status);
     acl__stream *stream = NULL;
     ACL_TRY(acl__stream_any(handle, &stream));
+    ACL_TRY(acl__stream_check_free(stream));
     acl__ask();
     *status = is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     if (*status == ACL_STREAM_STATUS_COMPLETE) {

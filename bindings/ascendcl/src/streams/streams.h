@@ -44,6 +44,10 @@ void acl__stream_announce_created(acl__stream *stream);
 /* Destroys all streams of a context that no other thread can reach any more. With `force`, drops their remaining work
  * instead of waiting for it. Releases the lock during the call. */
 void acl__streams_end_of(acl__context *context, bool force);
+/* Ends a stream that the program has no handle of, with what is left of its work. */
+void acl__stream_end_now(acl__stream *stream);
+/* Refuses a stream that is being captured. */
+aclError acl__stream_check_free(const acl__stream *stream);
 /* Waits for all streams of a device. */
 aclError acl__device_wait(int32_t device, int64_t timeout_ms);
 
@@ -80,11 +84,83 @@ struct acl__record {
  * releases the recording. */
 acl__record *acl__record_queue(acl__stream *stream, aclError *error);
 void acl__record_release(acl__record *record);
+/* Makes a recording that is not queued yet, and queues it. NULL: out of memory (error noted). */
+acl__record *acl__record_new(void);
+aclError acl__record_queue_as(acl__stream *stream, acl__record *record);
+/* Records at once, from inside another task's submit. */
+acl__record *acl__record_now(acl__stream *stream);
 /* Queues a wait: later work of the stream begins only after the recording is complete. */
 aclError acl__record_wait_queue(acl__stream *stream, acl__record *record);
 /* Makes the stream wait for a recording, from inside another task's submit. Returns ACL__HELD while the recording is
  * not submitted. */
 aclError acl__record_join(acl__stream *stream, acl__record *record);
+
+/* --- graph.c: captures --- */
+
+/* A recording of an event in a capture. */
+typedef struct acl__point {
+    struct acl__point *next;
+    acl__leg *leg; /* the leg that records it */
+    struct acl__point *
+        *owner;          /* the event's own pointer to its latest point; NULL: the event has a later one, or none */
+    acl__record *record; /* the recording of the last execution */
+    bool is_awaited;
+    bool origin_waits; /* the stream that the capture began on waits for another leg's point */
+} acl__point;
+
+/* A block that an allocator handed out for a captured stream. An execution of the graph touches it again. */
+typedef struct acl__kept {
+    struct acl__kept *next;
+    uint64_t address;
+    uint64_t size;
+    bool live;     /* the allocator has not got it back */
+    bool replayed; /* an execution has announced it */
+    char tag[48];
+} acl__kept;
+
+/* Sets the mode of the calling thread, and returns the mode before. */
+aclmdlRICaptureMode acl__capture_exchange_mode(aclmdlRICaptureMode mode);
+/* True if the calling thread may not copy or set memory synchronously, because of a capture. */
+bool acl__capture_forbids(const acl__context *context);
+
+acl__graph *acl__graph_new(acl__context *context);
+aclError acl__graph_of(const void *handle, acl__graph **graph);
+/* Returns the first graph; NULL: there is none. */
+const acl__graph *acl__graph_first(void);
+/* Returns the task group of a handle; NULL: it is none of a live graph. */
+acl__group *acl__group_find(const void *handle);
+/* Ends a graph, and drops what is left of its executions. */
+void acl__graph_free(acl__graph *graph);
+/* Give up the captures of a context, and end its graphs. */
+void acl__captures_end_of(const acl__context *context);
+void acl__graphs_end_of(const acl__context *context);
+void acl__graphs_end_of(const acl__context *context);
+/* True if an execution is not over. */
+bool acl__graph_is_running(const acl__graph *graph);
+/* Marks the capture of a graph as failed. */
+void acl__graph_spoil(acl__graph *graph);
+
+/* Begins to capture a stream into a new graph (NULL) or into a branch. */
+aclError acl__capture_begin(acl__stream *stream, aclmdlRICaptureMode mode, acl__graph *into);
+/* Ends the capture of a captured stream. After an error there is no graph. */
+aclError acl__capture_end(acl__stream *stream, acl__graph **graph);
+/* Captures the recording of an event; *place is the event's latest point. */
+aclError acl__capture_record(acl__stream *stream, acl__point **place);
+/* Captures a wait for a point, and takes the stream into the capture. */
+aclError acl__capture_wait(acl__stream *stream, acl__point *point);
+/* Forgets an event's latest point. */
+void acl__capture_forget(acl__point **place);
+
+/* Queues an execution of a graph on a stream. */
+aclError acl__graph_execute(acl__graph *graph, acl__stream *stream);
+/* Queues the steps of a graph behind the recording `after`. Errors are the carrier's. The caller releases *end, the
+ * recording of the end. */
+aclError acl__graph_run(acl__graph *graph, acl__stream *carrier, acl__record *after, acl__record **end);
+
+/* Tell the auditor that an allocator handed out a block of memory, or got it back, in the order of the stream. On a
+ * captured stream each execution of the graph hands the block out again. */
+void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream, const char *tag);
+void acl__announce_free(const void *pointer, acl__stream *stream, const char *tag);
 
 /* --- registry.c: allocators registered for streams --- */
 

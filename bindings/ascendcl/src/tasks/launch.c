@@ -78,18 +78,31 @@ static aclError kernel_submit(acl__stream *stream, acl__task *task)
     return acl__status(status, "a kernel's launch");
 }
 
-/* Clones a kernel. A kernel with an `end` function cannot be repeated, because `end` is called exactly once. */
+/* Returns true if the kernel may run more than once. A kernel with an `end` function cannot, unless its `ctx` can be
+ * copied, because `end` is called exactly once. */
+static bool can_repeat(const acl__kernel *kernel)
+{
+    WEIR_ASSERT(kernel->ctx_bytes == 0 || kernel->end == free);
+    return kernel->end == NULL || kernel->ctx_bytes > 0;
+}
+
 static acl__task *kernel_clone(const acl__task *task)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const struct kernel_task *k = (const struct kernel_task *)(const void *)task;
-    WEIR_ASSERT(k->kernel.accesses == k->accesses);
+    WEIR_ASSERT(k->kernel.accesses == k->accesses && can_repeat(&k->kernel));
     const size_t bytes = sizeof(*k) + k->kernel.access_count * sizeof(weir_sim_access);
-    struct kernel_task *clone = k->kernel.end == NULL ? malloc(bytes) : NULL;
-    if (clone == NULL) {
+    struct kernel_task *clone = malloc(bytes);
+    void *ctx = k->kernel.ctx_bytes > 0 ? malloc(k->kernel.ctx_bytes) : k->kernel.ctx;
+    if (clone == NULL || (ctx == NULL && k->kernel.ctx_bytes > 0)) {
+        free(clone);
         return NULL;
     }
     memcpy(clone, k, bytes);
+    if (k->kernel.ctx_bytes > 0) {
+        memcpy(ctx, k->kernel.ctx, k->kernel.ctx_bytes);
+    }
+    clone->kernel.ctx = ctx;
     clone->holders = 1;
     clone->kernel.accesses = clone->accesses;
     clone->kernel.tag = k->kernel.tag != NULL ? clone->tag : NULL;
@@ -98,17 +111,31 @@ static acl__task *kernel_clone(const acl__task *task)
 
 static const acl__task_ops kernel_ops = {.submit = kernel_submit, .end = task_end, .clone = kernel_clone};
 
+bool acl__is_kernel(const acl__task *task)
+{
+    return task->ops == &kernel_ops;
+}
+
+static aclError refuse_kernel(const acl__kernel *kernel, aclError code, const char *why)
+{
+    if (kernel->end != NULL) {
+        kernel->end(kernel->ctx);
+    }
+    return acl__fail(code, "a kernel's launch: %s", why);
+}
+
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(kernel->access_count == 0 || kernel->accesses != NULL);
+    if ((stream->leg != NULL || stream->exchanges != NULL) && !can_repeat(kernel)) {
+        return refuse_kernel(kernel, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                             "a capture takes no kernel with a hook for its end, because that is called once");
+    }
     const size_t bytes = kernel->access_count * sizeof(weir_sim_access);
     struct kernel_task *k = calloc(1, sizeof(*k) + bytes);
     if (k == NULL) {
-        if (kernel->end != NULL) {
-            kernel->end(kernel->ctx);
-        }
-        return acl__fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a kernel's launch");
+        return refuse_kernel(kernel, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     }
     k->task.ops = &kernel_ops;
     k->holders = 1;

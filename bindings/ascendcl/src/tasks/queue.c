@@ -29,31 +29,6 @@ void acl__tasks_end(acl__task *task)
     }
 }
 
-void acl__capture_free(acl__capture *capture)
-{
-    WEIR_ASSERT_HELD(acl__mutex());
-    acl__tasks_end(capture->first);
-    free(capture);
-}
-
-/* Adds a copy of a task that is about to be queued to the capture of its stream. */
-static void capture(acl__capture *to, const acl__task *task)
-{
-    WEIR_ASSERT(*to->last == NULL);
-    if (task->ops->is_mark || to->flaw != NULL) {
-        return;
-    }
-    acl__task *kept = task->ops->clone != NULL ? task->ops->clone(task) : NULL;
-    if (kept == NULL) {
-        to->flaw = "it captured something that cannot be repeated: order between streams, a written or awaited value, "
-                   "a non-blocking callback, or a kernel with a hook for its end";
-        return;
-    }
-    kept->next = NULL;
-    *to->last = kept;
-    to->last = &kept->next;
-}
-
 static void hold(acl__stream *stream, acl__task *task)
 {
     WEIR_ASSERT(*stream->held_last == NULL);
@@ -80,8 +55,8 @@ aclError acl__queue(acl__stream *stream, acl__task *task)
     questions = 0;
     acl__task_name(task);
     acl__stream_forget_abort(stream);
-    if (stream->capture != NULL) {
-        capture(stream->capture, task);
+    if (stream->leg != NULL || stream->exchanges != NULL) {
+        return acl__queue_for_graph(stream, task);
     }
     if (stream->stopped) {
         error = acl__fail(stream->error != ACL_SUCCESS ? stream->error : ACL_ERROR_RT_STREAM_ABORT,
@@ -118,10 +93,18 @@ void acl__queue_drop(acl__stream *stream)
     }
 }
 
-void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error)
+/* Returns the stream that gets the error of a task: for a task of a graph, the stream that executes the graph. */
+static acl__stream *blamed(acl__stream *stream)
+{
+    acl__stream *carrier = stream->carrier;
+    return carrier != NULL && carrier->live && carrier->id == stream->carrier_id ? carrier : stream;
+}
+
+void acl__stream_fail(acl__stream *ran, const acl__task *task, aclError error)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(error != ACL_SUCCESS);
+    acl__stream *stream = blamed(ran);
     if (stream->error == ACL_SUCCESS) {
         stream->error = error;
     }

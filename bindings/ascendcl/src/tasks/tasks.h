@@ -16,18 +16,6 @@ void acl__stream_fail(acl__stream *stream, const acl__task *task, aclError error
 /* Forgets that the stream was aborted: the next synchronisation does not return the abort. */
 void acl__stream_forget_abort(acl__stream *stream);
 
-/* A capture of a stream's work (capture.c). acl__queue adds a copy of each task that is queued on the stream. After the
- * capture has ended, it is the object behind an aclmdlRI. */
-typedef struct acl__capture {
-    struct acl__capture *next; /* list of instances */
-    acl__task *first;          /* the captured tasks in order; an execution queues copies of them */
-    acl__task **last;
-    aclmdlRICaptureMode mode;
-    pthread_t thread;
-    const char *flaw; /* reason why the captured work cannot be executed again; NULL: it can */
-} acl__capture;
-void acl__capture_free(acl__capture *capture);
-
 /* Charges 1 us of host time for a query of progress. Queries of a thread that queues nothing in between become more
  * expensive, as if the thread slept between them: each costs at most 1/64 of the time since the first of them, and
  * never moves time beyond the next end of a stream's work. */
@@ -59,6 +47,82 @@ bool acl__wait_step(uint64_t target_ns, const acl__deadline *deadline);
 /* Tells the auditor that the host now knows all work of the stream to be complete. */
 void acl__host_saw(acl__stream *stream);
 
+/* --- step.c: what a capture keeps --- */
+
+typedef struct acl__graph acl__graph; /* streams/graph.c */
+typedef struct acl__leg acl__leg;
+typedef struct acl__step acl__step;
+
+/* The functions of a kind of step. A step is one call that was captured; its arguments are in `args`. */
+typedef struct acl__step_ops {
+    const char *name;
+    /* Makes the call once more, on the stream `on`, for an execution of the graph. */
+    aclError (*again)(acl__stream *on, void *args);
+    /* Drops what the arguments hold; NULL: nothing. Called once, with the graph. */
+    void (*end)(void *args);
+    bool records; /* an event is recorded: a leg may end with such a step */
+} acl__step_ops;
+
+struct acl__step {
+    acl__step *next;
+    acl__leg *leg;
+    const acl__step_ops *ops;
+    bool is_grouped; /* a task of a task group: the program may exchange it */
+    _Alignas(8) unsigned char args[];
+};
+
+/* The part of a graph that one stream was captured for. */
+struct acl__leg {
+    acl__leg *next;
+    acl__graph *graph;
+    acl__stream *from; /* the captured stream; NULL once the capture has ended */
+    acl__stream *runs; /* a stream of the device's stock, on which executions queue the leg's steps */
+    acl__step *last;
+    struct acl__group *group; /* the task group that is open; NULL: none */
+};
+
+/* A task group: kernels of a leg that the program may exchange after the capture. */
+typedef struct acl__group {
+    struct acl__group *next;
+    acl__graph *graph;
+    acl__step **steps;
+    size_t count;
+    size_t exchanged; /* during an update: kernels exchanged so far */
+} acl__group;
+
+/* The state of a graph. FRESH: made for a branch, and not captured yet. BROKEN: an error in the capture; only its end
+ * remains. */
+typedef enum acl__graph_state { ACL__FRESH, ACL__CAPTURING, ACL__BROKEN, ACL__READY } acl__graph_state;
+
+struct acl__graph {
+    acl__graph *next; /* list of all graphs */
+    acl__context *context;
+    uint32_t id;
+    acl__graph_state state;
+    aclmdlRICaptureMode mode;
+    pthread_t thread; /* the thread that began the capture */
+    acl__leg *legs;   /* the first is the origin's, where the capture began */
+    acl__leg **last_leg;
+    acl__step *first; /* in the order of the calls */
+    acl__step **last;
+    struct acl__point *points;
+    struct acl__kept *kept;
+    acl__group *groups;
+    uint32_t open_groups;
+    acl__graph *parent;         /* of a branch: the graph with its condition */
+    acl__condition *branch_of;  /* the condition with this graph as a branch; NULL: an execution starts it */
+    acl__condition *conditions; /* conditions that were made for this graph */
+};
+
+/* Adds a step to the capture of the stream, and copies `size` bytes of arguments. After an error the caller still owns
+ * what the arguments hold. */
+aclError acl__capture(acl__stream *stream, const acl__step_ops *ops, const void *args, size_t size);
+/* Frees a list of steps. */
+void acl__steps_end(acl__step *first);
+/* Queues a task on a stream that is being captured, or on which the kernels of a task group are exchanged: the graph
+ * owns the task from now on, also after an error. */
+aclError acl__queue_for_graph(acl__stream *stream, acl__task *task);
+
 /* --- launch.c --- */
 
 /* A kernel, or anything that takes time on a stream. `accesses` and `tag` are copied. `compute` is called when virtual
@@ -73,9 +137,12 @@ typedef struct acl__kernel {
     aclError (*compute)(void *ctx);
     void (*end)(void *ctx);
     void *ctx;
+    size_t ctx_bytes; /* not 0: `ctx` is one block of malloc with this size and `end` is free, so a copy will do */
 } acl__kernel;
 
+/* A captured stream takes only kernels that can run again: without `end`, or with `ctx_bytes`. */
 aclError acl__launch(acl__stream *stream, const acl__kernel *kernel);
+bool acl__is_kernel(const acl__task *task);
 
 /* --- engine.c --- */
 
