@@ -276,25 +276,79 @@ TEST(moves_that_fail_make_pages_anew)
     }
 }
 
-/* The program has closed the heap's userfaultfd, and another file has got its number. */
+static int open_userfaultfd(void)
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = 1 << 16 | 1};
+    const int file = (int)__real_syscall(SYS_userfaultfd, O_CLOEXEC | 1, 0, 0, 0, 0, 0);
+    assert_int_equal(__real_ioctl(file, UFFDIO_API, &api), 0);
+    return file;
+}
+
+/* The program has closed the heap's userfaultfd, and another file has got its number: one that moves no pages, or a
+ * userfaultfd of the program. */
 TEST(another_file_takes_the_number)
 {
     struct traffic t;
     if (!kernel_moves()) {
         skip();
     }
-    begin(&t, 0);
-    const int before = dup(0);
-    assert_int_equal(close(before), 0); /* the heap's userfaultfd gets this number */
-    play(&t, 2000);
-    assert_true(stats_of(&t).moved_bytes > 0);
-    assert_int_equal(close(before), 0);
-    assert_int_equal(open("/dev/null", O_RDWR), before);
-    play(&t, 2000);
-    assert_true(stats_of(&t).remade_bytes > 0);
-    end(&t);
-    assert_true(fcntl(before, F_GETFD) >= 0); /* the heap's end does not close the other file */
-    assert_int_equal(close(before), 0);
+    for (int i = 0; i < 2; i++) {
+        begin(&t, 0);
+        const int before = dup(0);
+        assert_int_equal(close(before), 0); /* the heap's userfaultfd gets this number */
+        play(&t, 2000);
+        assert_true(stats_of(&t).moved_bytes > 0);
+        assert_int_equal(close(before), 0);
+        assert_int_equal(i == 0 ? open("/dev/null", O_RDWR) : open_userfaultfd(), before);
+        const uint64_t moved = stats_of(&t).moved_bytes;
+        play(&t, 2000);
+        assert_true(stats_of(&t).remade_bytes > 0);
+        assert_int_equal(stats_of(&t).moved_bytes, moved);
+        end(&t);
+        assert_true(fcntl(before, F_GETFD) >= 0); /* the heap's end does not close the other file */
+        assert_int_equal(close(before), 0);
+    }
+}
+
+/* Pages that move along to the addresses above stop at a granule that is mapped and that nothing has touched yet. */
+TEST(pages_stop_at_mapped_memory)
+{
+    enum { GRANULES = 16 };
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_host_pool *pool = NULL;
+    uint64_t at = 0;
+    weir_vm_handle live = 0;
+    weir_vm_handle idle = 0;
+    if (!kernel_moves()) {
+        skip();
+    }
+    memset(&fail, 0, sizeof(fail));
+    config.flags = WEIR_HOST_PAGEABLE;
+    config.kinds = 1u << WEIR_HOST_UNPINNED;
+    assert_int_equal(weir_host_pool_create(&config, &pool), WEIR_OK);
+    weir_device *device = pool->nodes[0].device;
+    const uint64_t granule = pool->config.chunk_bytes;
+    assert_int_equal(weir_device_vm_reserve(device, GRANULES * granule, &at), WEIR_OK);
+    assert_int_equal(weir_device_vm_create(device, granule, &live), WEIR_OK);
+    assert_int_equal(weir_device_vm_map(device, at + 9 * granule, granule, live), WEIR_OK);
+
+    /* Three granules of pages wait, and the first of them is asked for below the mapped one. */
+    assert_int_equal(weir_device_vm_create(device, 3 * granule, &idle), WEIR_OK);
+    assert_int_equal(weir_device_vm_map(device, at, 3 * granule, idle), WEIR_OK);
+    memset((void *)(uintptr_t)at, 1, (size_t)(3 * granule));
+    assert_int_equal(weir_device_vm_unmap(device, at, 3 * granule), WEIR_OK);
+    assert_int_equal(weir_device_vm_map(device, at + 8 * granule, granule, granule), WEIR_OK);
+
+    unsigned char *block = (unsigned char *)(uintptr_t)(at + 9 * granule);
+    memset(block, 2, (size_t)granule);
+    assert_int_equal(weir_device_vm_map(device, at + 12 * granule, 2 * granule, 2 * granule), WEIR_OK);
+    assert_true(has_all(block, (size_t)granule, 2)); /* its pages are its own */
+
+    assert_int_equal(weir_device_vm_unmap(device, at + 8 * granule, 2 * granule), WEIR_OK);
+    assert_int_equal(weir_device_vm_unmap(device, at + 12 * granule, 2 * granule), WEIR_OK);
+    assert_int_equal(weir_device_vm_destroy(device, 4 * granule), WEIR_OK);
+    assert_int_equal(weir_device_vm_release(device, at, GRANULES * granule), WEIR_OK);
+    assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }
 
 /* A daemon has closed its standard streams. Their numbers are for the program's next files. */

@@ -57,18 +57,34 @@ TEST(a_thread_beside_the_main_thread_is_not_alone)
 
 static atomic_int looks;
 static atomic_bool program_is_done;
+static pthread_t program_thread;
 
-/* Looks until it is alone. Ends the process with 3 if the program's thread still worked then. */
-static void *look_until_alone(void *unused)
+static void look_again(void)
 {
-    while (!weir__own_threads_are_alone()) {
-        (void)atomic_fetch_add(&looks, 1);
-        (void)sched_yield();
+    (void)atomic_fetch_add(&looks, 1);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* Looks until it is alone. Ends the process with 3 if that is so while the program's thread works, and with 4 if it is
+ * not so long after this thread has ended. */
+static void *look_until_alone(void *first)
+{
+    while (!atomic_load(&program_is_done)) {
+        if (weir__own_threads_are_alone()) {
+            _exit(3);
+        }
+        look_again();
     }
-    if (!atomic_load(&program_is_done)) {
-        _exit(3);
+    if (first != NULL) {
+        (void)pthread_join(program_thread, NULL);
     }
-    return unused;
+    for (int i = 0; !weir__own_threads_are_alone(); i++) {
+        if (first != NULL && i == 2000) {
+            _exit(4);
+        }
+        look_again();
+    }
+    return NULL;
 }
 
 /* Lives until the main thread has ended and the other threads have looked for many times since. */
@@ -79,7 +95,7 @@ static void *work_on(void *unused)
         (void)sched_yield();
     }
     const int before = atomic_load(&looks);
-    while (atomic_load(&looks) < before + 50) {
+    while (atomic_load(&looks) < before + 20) {
         (void)sched_yield();
     }
     atomic_store(&program_is_done, true);
@@ -88,28 +104,14 @@ static void *work_on(void *unused)
 
 static void leave_threads(void)
 {
+    static char first;
     pthread_t thread;
-    if (weir__own_thread_start(&thread, look_until_alone, NULL) != 0 ||
-        weir__own_thread_start(&thread, look_until_alone, NULL) != 0 ||
-        pthread_create(&thread, NULL, work_on, NULL) != 0) {
+    if (pthread_create(&program_thread, NULL, work_on, NULL) != 0 ||
+        weir__own_thread_start(&thread, look_until_alone, &first) != 0 ||
+        weir__own_thread_start(&thread, look_until_alone, NULL) != 0) {
         _exit(2);
     }
     pthread_exit(NULL);
-}
-
-/* Returns the status of the process, or -1 if it had to be killed. */
-static int end_of(pid_t process)
-{
-    int status = 0;
-    for (int tenths = 0; tenths < 600; tenths++) {
-        if (waitpid(process, &status, WNOHANG) == process) {
-            return status;
-        }
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    }
-    (void)kill(process, SIGKILL);
-    (void)waitpid(process, NULL, 0);
-    return -1;
 }
 
 TEST(a_process_ends_with_the_last_thread_of_the_program)
@@ -124,5 +126,8 @@ TEST(a_process_ends_with_the_last_thread_of_the_program)
     if (process == 0) {
         leave_threads();
     }
-    assert_int_equal(end_of(process), 0);
+    int status = -1;
+    assert_int_equal(waitpid(process, &status, 0), process);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }

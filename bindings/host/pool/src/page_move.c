@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -59,22 +60,33 @@ static bool open_file(weir__page_mover *mover)
         (void)close(file);
         return false;
     }
+    struct stat facts;
+    if (fstat(file, &facts) != 0) {
+        (void)refuse(mover);
+        (void)close(file);
+        return false;
+    }
     mover->file = file;
+    mover->device = facts.st_dev;
+    mover->inode = facts.st_ino;
     mover->is_open = true;
     return true;
 }
 
-static bool is_usable(const weir__page_mover *mover)
+/* True if the number is still that of the mover's userfaultfd. The program may have closed it, as daemons close all
+ * files, and another file may have the number now, for example a userfaultfd of the program. */
+static bool is_usable(weir__page_mover *mover)
 {
-    return mover->is_open && mover->process == (long)getpid();
-}
-
-/* Gives up the mover's userfaultfd without closing it. The program may have closed the descriptor already, as daemons
- * close all files, and its number may belong to another file now. */
-static void lose_file(weir__page_mover *mover)
-{
-    (void)refuse(mover);
+    struct stat facts;
+    if (!mover->is_open || mover->process != (long)getpid()) {
+        return false;
+    }
+    errno = EBADF;
+    if (fstat(mover->file, &facts) == 0 && facts.st_dev == mover->device && facts.st_ino == mover->inode) {
+        return true;
+    }
     mover->is_open = false;
+    return refuse(mover);
 }
 
 bool weir__page_mover_add(weir__page_mover *mover, uint64_t address, uint64_t size)
@@ -95,7 +107,7 @@ void weir__page_mover_drop(weir__page_mover *mover, uint64_t address, uint64_t s
     WEIR_ASSERT(size != 0);
     struct uffdio_range range = {.start = address, .len = size};
     if (is_usable(mover) && ioctl(mover->file, UFFDIO_UNREGISTER, &range) != 0) {
-        lose_file(mover);
+        (void)refuse(mover);
     }
 }
 
@@ -108,10 +120,6 @@ uint64_t weir__page_move(weir__page_mover *mover, uint64_t to, uint64_t from, ui
         struct move_order order = {.to = to + done, .from = from + done, .size = size - done};
         order.mode = MOVE_OVER_MISSING_PAGES;
         const int failed = ioctl(mover->file, IOCTL_MOVE, &order);
-        if (failed != 0 && (errno == EBADF || errno == ENOTTY)) {
-            lose_file(mover);
-            break;
-        }
         if (order.moved <= 0) { /* no more pages move, for example because the destination has a page; earlier calls may
                                    have moved a part */
             errno = failed != 0 ? errno : EAGAIN;
@@ -126,8 +134,8 @@ uint64_t weir__page_move(weir__page_mover *mover, uint64_t to, uint64_t from, ui
 
 void weir__page_mover_fini(weir__page_mover *mover)
 {
-    if (mover->is_open) {
+    if (is_usable(mover)) {
         (void)close(mover->file);
-        mover->is_open = false;
     }
+    mover->is_open = false;
 }

@@ -11,10 +11,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Moves pages by a userfaultfd, for one thread at a time. If all members are 0, no move has been tried. */
 typedef struct weir__page_mover {
-    int file;       /* the userfaultfd while `is_open` */
+    int file;     /* the userfaultfd while `is_open` */
+    dev_t device; /* with `inode`: the identity of the userfaultfd, whose number the program may give another file */
+    ino_t inode;
     atomic_int why; /* errno of the last refusal; any thread may read it */
     long process;   /* the process that opened the file: in a child of fork the file still moves the parent's pages */
     bool is_open;
