@@ -22,6 +22,7 @@
 #include <weir/device.h>
 
 #include "shared/assert.h"
+#include "shared/native_error.h"
 
 /* A call to make, with its arguments. */
 typedef struct weir__leftover {
@@ -115,13 +116,15 @@ static inline weir_status weir__leftovers_give(weir__leftovers *all, void *owner
     return status;
 }
 
-/* Makes the calls of all notes again. Returns WEIR_OK if no note is left, else the first failure. */
+/* Makes the calls of all notes again. Returns WEIR_OK if no note is left, else the first failure. Leaves the thread's
+ * last sentence of a refusal as it was: the caller's own call may succeed. */
 static inline weir_status weir__leftovers_retry(weir__leftovers *all, void *owner)
 {
     weir_status first = WEIR_OK;
     if (atomic_load(&all->count) == 0) {
         return WEIR_OK;
     }
+    const weir__kept_sentence sentence = weir__sentence_keep();
     (void)pthread_mutex_lock(&all->lock);
     for (weir__leftover **link = &all->first; *link != NULL;) {
         weir__leftover *left = *link;
@@ -137,6 +140,7 @@ static inline weir_status weir__leftovers_retry(weir__leftovers *all, void *owne
         (void)atomic_fetch_sub(&all->count, 1);
     }
     (void)pthread_mutex_unlock(&all->lock);
+    weir__sentence_restore(&sentence);
     return first;
 }
 

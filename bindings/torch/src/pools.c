@@ -146,6 +146,7 @@ static struct torch_pool *make_own_locked(struct torch_device *at)
     if (!weir__torch_read_environment_locked()) {
         return NULL;
     }
+    (void)!weir__torch_end_pools_locked();
     struct torch_pool *made = calloc(1, sizeof(*made));
     const weir_status status = made != NULL ? make_own(at, made) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {

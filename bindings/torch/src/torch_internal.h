@@ -134,6 +134,11 @@ void weir__torch_fail_with_status_locked(const char *what, weir_status status);
 void weir__torch_forget_failure_locked(void);
 size_t weir__torch_failure(char *text, size_t size);
 
+/* --- upkeep.c --- */
+
+/* Tries again to end the pools of a shutdown that failed. */
+weir_status weir__torch_end_pools_locked(void);
+
 /* --- source.c --- */
 
 /* Creates pool->device, which passes every call on to pool->inner. Its context is pool->source. */

@@ -90,45 +90,96 @@ static weir_status detach_all(struct torch_device *at)
     return first;
 }
 
+/* Pools that have ended, until the device has taken everything back. Protected by the lock. */
+static struct torch_pool *ending;
+
+/* May be called again after a failure. */
 static weir_status end_pool(struct torch_pool *pool)
 {
     WEIR_ASSERT_HELD(&weir__torch_lock);
+    WEIR_ASSERT(pool->streams == NULL);
     weir__torch_source_pin(&pool->source, false);
-    weir_status status = weir_pool_destroy(pool->pool);
-    const weir_status ended = weir_device_destroy(pool->device); /* tries again to give back what the pool could not */
-    const weir_status swept = ended == WEIR_OK ? weir__torch_source_sweep(&pool->source) : ended;
-    status = status == WEIR_OK ? swept : status;
-    weir__torch_source_lose(&pool->source); /* memory that the device did not take back is no longer counted */
+    const weir_status destroyed = weir_pool_destroy(pool->pool);
+    if (destroyed == WEIR_ERR_BUSY) {
+        return destroyed;
+    }
+    pool->pool = NULL;
+    const weir_status ended = weir_device_destroy(pool->device); /* gives back what the pool could not */
+    if (ended != WEIR_OK) {
+        return ended;
+    }
+    pool->device = NULL;
+    return weir__torch_source_sweep(&pool->source);
+}
+
+/* True if a pool that has not ended needs the runtime's device. */
+static bool is_in_use(const weir_device *inner)
+{
+    WEIR_ASSERT_HELD(&weir__torch_lock);
+    const struct torch_pool *pool = ending;
+    while (pool != NULL && (pool->inner != inner || (pool->pool == NULL && pool->device == NULL))) {
+        pool = pool->next;
+    }
+    return pool != NULL;
+}
+
+/* Destroys the runtime's device with the pool that it was created for, not with pools of graphs that share it. */
+static weir_status end_inner(struct torch_pool *pool)
+{
+    WEIR_ASSERT(pool->inner != NULL);
+    const weir_status status = pool->of_graphs ? WEIR_OK : weir_device_destroy(pool->inner);
+    pool->inner = status == WEIR_OK ? NULL : pool->inner;
     return status;
 }
 
-/* Ends all pools of a device. The runtime's device is destroyed with the pool that it was created for, not with the
- * pools of graphs that share it. */
-static weir_status end_device(struct torch_device *at)
+weir_status weir__torch_end_pools_locked(void)
+{
+    WEIR_ASSERT_HELD(&weir__torch_lock);
+    weir_status first = WEIR_OK;
+    for (struct torch_pool *pool = ending; pool != NULL; pool = pool->next) {
+        const weir_status status = end_pool(pool);
+        first = first == WEIR_OK ? status : first;
+    }
+    for (struct torch_pool **link = &ending; *link != NULL;) {
+        struct torch_pool *pool = *link;
+        const weir_status status = is_in_use(pool->inner) ? WEIR_ERR_BUSY : end_inner(pool);
+        if (status != WEIR_OK) {
+            first = first == WEIR_OK ? status : first;
+            link = &pool->next;
+            continue;
+        }
+        *link = pool->next;
+        weir__torch_source_lose(&pool->source);
+        free(pool);
+    }
+    return first;
+}
+
+static void put_among_ending(struct torch_pool *pool)
+{
+    WEIR_ASSERT_HELD(&weir__torch_lock);
+    pool->next = ending;
+    ending = pool;
+}
+
+/* Takes all pools of a device out of use. */
+static void end_device(struct torch_device *at)
 {
     WEIR_ASSERT_HELD(&weir__torch_lock);
     struct torch_pool *own = atomic_load(&at->own);
     weir__torch_count_lost(at);
-    weir_status first = own != NULL ? end_pool(own) : WEIR_OK;
-    struct torch_pool *others = atomic_load(&at->others);
-    for (struct torch_pool *other = others; other != NULL; other = other->next) {
-        const weir_status status = end_pool(other);
-        first = first == WEIR_OK ? status : first;
+    for (struct torch_pool *other = atomic_load(&at->others), *next; other != NULL; other = next) {
+        next = other->next;
+        put_among_ending(other);
+    }
+    if (own != NULL) {
+        put_among_ending(own);
     }
     atomic_store(&at->own, NULL);
     atomic_store(&at->others, NULL);
     atomic_store(&at->blamed, NULL);
     atomic_store(&at->reported, false);
     atomic_store(&at->unnoted_count, 0);
-    for (struct torch_pool *pool = own != NULL ? own : others, *next; pool != NULL; pool = next) {
-        next = pool == own ? others : pool->next;
-        if (!pool->of_graphs) {
-            (void)!weir_device_destroy(pool->inner); /* its pools are gone */
-        }
-        WEIR_ASSERT(pool->streams == NULL);
-        free(pool);
-    }
-    return first;
 }
 
 weir_status weir_torch_shutdown(void)
@@ -139,12 +190,14 @@ weir_status weir_torch_shutdown(void)
         struct torch_device *at = weir__torch_device(device);
         weir__torch_note_lost(at);
         weir__torch_end_routes(at);
-        weir_status status = detach_all(at);
+        const weir_status status = detach_all(at);
         if (status == WEIR_OK) {
-            status = end_device(at);
+            end_device(at);
         }
         first = first == WEIR_OK ? status : first;
     }
+    const weir_status ended = weir__torch_end_pools_locked();
+    first = first == WEIR_OK ? ended : first;
     weir__torch_forget_failure_locked();
     if (first == WEIR_OK) {
         weir__torch_forget_settings_locked();

@@ -1,8 +1,8 @@
-/* fault_run.h: a program that runs itself as a scenario, again and again: once for each ACL call of the scenario, with
- * a failure of this call, and once for each ACL function, with a failure of every call of the function. With
- * WEIR_FAULT_STEP=n in the environment, only every n-th call and function fails. Include it after acl_test.h; one file
- * of a program includes it once. With an argument the program is the scenario; without one it calls fault_run_begin,
- * and its tests call fail_each_call and fail_for_good. */
+/* fault_run.h: a program that runs itself as a scenario, again and again: for each ACL call of the scenario, with
+ * outages that begin at this call, and for each ACL function, with outages of the function alone and with a failure of
+ * all its calls. With WEIR_FAULT_STEP=n in the environment, fewer calls and every n-th function fail. Include it after
+ * acl_test.h; one file of a program includes it once. With an argument the program is the scenario; without one it
+ * calls fault_run_begin, and its tests call fail_from_each_call, fail_alone and fail_for_good. */
 #ifndef WEIR_ACL_FAULT_RUN_H
 #define WEIR_ACL_FAULT_RUN_H
 
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <weir/ascendcl.h>
 
 enum { DONE = 0, REFUSED = 40, WRONG = 41 }; /* how a scenario ends */
 
@@ -29,6 +30,15 @@ static void wrong(const char *what, int result)
 }
 
 #define TRY_ACL(call) TRY_NATIVE(call)
+
+/* From now on no call fails, unless a function is to fail for good. */
+static void outage_ends(void)
+{
+    const char *faults = getenv("WEIR_ASCENDCL_FAULTS");
+    if (faults != NULL && strchr(faults, '-') != NULL) {
+        (void)weir_ascendcl_fail(NULL, 0, 0);
+    }
+}
 
 /* --- running it --- */
 
@@ -79,24 +89,34 @@ static unsigned calls_without_faults(void)
     return calls;
 }
 
-static void fail_each_call(void)
+/* Runs the scenario with an outage. Returns the number of wrong ends: 0 or 1. */
+static int run_outage(const char *function, unsigned first, unsigned count)
+{
+    char faults[80];
+    char text[16384];
+    (void)snprintf(faults, sizeof(faults), "%s:%u-%u", function, first, first + count - 1);
+    const int code = run(faults);
+    read_report(text, sizeof(text));
+    if (code != DONE) {
+        print_error("%s ended with %d\n%s\n", faults, code, text);
+    }
+    return code != DONE;
+}
+
+/* An outage begins at every step-th call, one after the other 1 to 5 calls long; with step 1 each begins at every
+ * call. */
+static void fail_from_each_call(void)
 {
     const unsigned calls = calls_without_faults();
     assert_true(calls > 100);
     int failures = 0;
     unsigned runs = 0;
-    for (unsigned n = 1; n <= calls; n += step, runs++) {
-        char faults[32];
-        (void)snprintf(faults, sizeof(faults), "any:%u", n);
-        const int code = run(faults);
-        char text[16384];
-        read_report(text, sizeof(text));
-        if (code != DONE) {
-            print_error("%s ended with %d\n%s\n", faults, code, text);
-            failures++;
+    for (unsigned count = 1; count <= 5; count++) {
+        for (unsigned first = 1 + count % step; first <= calls; first += step == 1 ? 1 : 4 * step, runs++) {
+            failures += run_outage("any", first, count);
         }
     }
-    print_message("%u of %u calls, each failed once\n", runs, calls);
+    print_message("%u outages in %u calls\n", runs, calls);
     assert_int_equal(failures, 0);
 }
 
@@ -107,6 +127,20 @@ static void look_away_from_leaks(void)
     const char *set = getenv("ASAN_OPTIONS");
     (void)snprintf(options, sizeof(options), "%s%sdetect_leaks=0", set != NULL ? set : "", set != NULL ? ":" : "");
     (void)setenv("ASAN_OPTIONS", options, 1);
+}
+
+/* Each function fails in outages of its own: from its first calls on, 2 to 4 calls long. */
+static void fail_alone(const char *const *functions, size_t count)
+{
+    int failures = 0;
+    for (size_t i = 0; i < count; i += step) {
+        for (unsigned length = 2; length <= 4; length++) {
+            for (unsigned first = 1; first <= 9; first += 1 + length) {
+                failures += run_outage(functions[i], first, length);
+            }
+        }
+    }
+    assert_int_equal(failures, 0);
 }
 
 /* Memory may be left at the end if the device does not take it back. But no run may crash, hang or use memory too

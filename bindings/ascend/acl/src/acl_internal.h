@@ -28,6 +28,7 @@
 
 #include "shared/assert.h"
 #include "shared/cancel.h"
+#include "shared/leftovers.h"
 #include "shared/native_error.h"
 
 /* --- error.c --- */
@@ -37,8 +38,6 @@ weir_status weir__acl_result(const char *call, aclError code);
 /* Reads code and text of the last ACL call of this thread that failed; 0 and "" if no call has failed. */
 void weir__acl_last(int *acl_error, const char **text);
 #define ACL(function, ...) weir__acl_result(#function, UNCANCELLED(function(__VA_ARGS__)))
-/* Calls a function that releases a resource; after a failure once more, because the failure may be temporary. */
-#define ACL_TWICE(function, ...) (ACL(function, __VA_ARGS__) == WEIR_OK ? WEIR_OK : ACL(function, __VA_ARGS__))
 
 /* The context and the device that a stream belongs to. */
 typedef struct weir__acl_place {
@@ -85,8 +84,10 @@ typedef struct weir__acl_device {
     aclrtMemAttr attribute; /* attribute of new physical memory */
     weir_device_info info;
     char pci_bus_id[16];           /* "": unknown */
+    weir__leftovers left;          /* memory and addresses that calls of this device could not give back */
     const weir_device *device;     /* the weir_device made from this struct */
     struct weir__acl_device *next; /* under the lock */
+    bool is_set;                   /* the device counts this struct's aclrtSetDevice */
     bool watched;                  /* under the lock: the end of the default stream is watched for */
     atomic_bool lost;              /* the device was reset */
 } weir__acl_device;
@@ -99,15 +100,25 @@ static inline bool weir__acl_is_lost(const weir__acl_device *self)
 /* Adds a device, without a weir_device so far, to the list of devices; removes it. */
 void weir__acl_enlist(weir__acl_device *self, const weir_device *device);
 void weir__acl_delist(weir__acl_device *self);
+/* Keeps a device that was destroyed and could not be ended; returns such devices, one at a time, to try again. NULL:
+ * there is none. */
+void weir__acl_put_unfinished(weir__acl_device *self);
+weir__acl_device *weir__acl_take_unfinished(void);
 /* Returns the struct behind a device of weir_acl_device_create; NULL for any other device and after the device was
  * destroyed. */
 weir__acl_device *weir__acl_device_of(const weir_device *device);
 /* Called before a stream is destroyed. If the stream is the default stream of a device, marks the device as lost. */
 void weir__acl_device_loses_stream_locked(const void *native);
 
-/* The context that was current before weir__acl_bind. */
+/* What calls without a device could not give back: events, descriptors and pinned host memory. */
+extern weir__leftovers weir__acl_left;
+/* Gives back what earlier calls could not. For the calls that take or return memory, which may block. */
+void weir__acl_settle(weir__acl_device *self);
+
+/* The context that was current before weir__acl_bind, and the one that is current since. */
 typedef struct weir__acl_bound {
     aclrtContext before;
+    aclrtContext now;
     bool changed;
 } weir__acl_bound;
 /* Makes a context of the device current. weir__acl_unbind makes the thread's former context current again. */
@@ -127,6 +138,9 @@ void weir__acl_unbind(const weir__acl_bound *bound);
 
 /* Returns the calling thread's current context, or NULL if it has none. */
 aclrtContext weir__acl_current(void);
+/* Makes the context `before` current in the place of `now`. If ACL refuses, the thread's next weir__acl_bind tries
+ * again, unless the program has changed the context by then. */
+void weir__acl_restore(aclrtContext before, aclrtContext now);
 
 /* Finds the context and the device of a stream. If stream_registry.c has no note of them, tries the calling thread's
  * current context and the primary contexts of the devices of weir_acl_device_create. Returns WEIR_ERR_INVALID, with a

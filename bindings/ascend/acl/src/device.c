@@ -50,15 +50,47 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 
 /* --- regions --- */
 
+static weir_status free_left(void *owner, weir__leftover *left)
+{
+    return weir__acl_is_lost(owner) ? WEIR_OK : ACL(aclrtFree, (void *)(uintptr_t)left->address);
+}
+
+static weir_status release_left(void *owner, weir__leftover *left)
+{
+    return weir__acl_is_lost(owner) ? WEIR_OK : ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)left->address);
+}
+
+/* Ends a call that has given addresses: keeps them if they begin at a multiple of `alignment`, else gives them back and
+ * returns the failure. `left` is the note for that. */
+static weir_status keep_aligned(weir__acl_device *self, const char *call, const void *start, uint64_t size,
+                                uint64_t alignment, weir__leftover *left)
+{
+    WEIR_ASSERT((alignment & (alignment - 1)) == 0);
+    if (((uintptr_t)start & (alignment - 1)) == 0) {
+        free(left);
+        return WEIR_OK;
+    }
+    left->address = (uintptr_t)start;
+    left->size = size;
+    (void)weir__leftovers_give(&self->left, self, left);
+    return weir__acl_result(call, ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
+}
+
 static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
-    const weir__acl_device *self = ctx;
+    weir__acl_device *self = ctx;
     void *start = NULL;
-    const weir_status status = IN_CONTEXT(self, ACL(aclrtMallocAlign32, &start, (size_t)size, self->policy));
-    if (status == WEIR_OK && ((uintptr_t)start & (REGION_ALIGNMENT_BYTES - 1)) != 0) {
-        (void)ACL_TWICE(aclrtFree, start);
-        return weir__acl_result("aclrtMallocAlign32", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
+    weir__acl_settle(self);
+    weir__leftover *left = weir__leftover_new(free_left);
+    if (left == NULL) {
+        return WEIR_ERR_NO_MEMORY;
     }
+    weir_status status = IN_CONTEXT(self, ACL(aclrtMallocAlign32, &start, (size_t)size, self->policy));
+    if (status != WEIR_OK) {
+        free(left);
+        return status;
+    }
+    status = keep_aligned(self, "aclrtMallocAlign32", start, size, REGION_ALIGNMENT_BYTES, left);
     if (status == WEIR_OK) {
         *address = (uintptr_t)start;
     }
@@ -68,6 +100,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     (void)size;
+    weir__acl_settle(ctx);
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtFree, (void *)(uintptr_t)address);
 }
 
@@ -96,13 +129,19 @@ static aclrtPhysicalMemProp physical_prop(const weir__acl_device *self)
 
 static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
-    const weir__acl_device *self = ctx;
+    weir__acl_device *self = ctx;
     void *start = NULL;
-    const weir_status status = IN_CONTEXT(self, ACL(aclrtReserveMemAddress, &start, (size_t)size, 0, NULL, 0));
-    if (status == WEIR_OK && ((uintptr_t)start & (self->info.page_bytes - 1)) != 0) {
-        (void)ACL_TWICE(aclrtReleaseMemAddress, start);
-        return weir__acl_result("aclrtReserveMemAddress", ACL_ERROR_MEMORY_ADDRESS_UNALIGNED);
+    weir__acl_settle(self);
+    weir__leftover *left = weir__leftover_new(release_left);
+    if (left == NULL) {
+        return WEIR_ERR_NO_MEMORY;
     }
+    weir_status status = IN_CONTEXT(self, ACL(aclrtReserveMemAddress, &start, (size_t)size, 0, NULL, 0));
+    if (status != WEIR_OK) {
+        free(left);
+        return status;
+    }
+    status = keep_aligned(self, "aclrtReserveMemAddress", start, size, self->info.page_bytes, left);
     if (status == WEIR_OK) {
         *address = (uintptr_t)start;
     }
@@ -113,13 +152,15 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(is_in_pages(ctx, address, size));
     (void)size;
+    weir__acl_settle(ctx);
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
 }
 
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     WEIR_ASSERT(is_in_pages(ctx, 0, size));
-    const weir__acl_device *self = ctx;
+    weir__acl_device *self = ctx;
+    weir__acl_settle(self);
     const aclrtPhysicalMemProp prop = physical_prop(self);
     aclrtDrvMemHandle physical = NULL;
     const weir_status status = IN_CONTEXT(self, ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0));
@@ -131,6 +172,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 
 static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 {
+    weir__acl_settle(ctx);
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
 }
 
@@ -230,10 +272,12 @@ static weir_status on_stream(weir__acl_device *self, const char *name, aclError 
         const aclrtContext contexts[] = {noted.context, self->home};
         for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT; i++) {
             if (contexts[i] != NULL && aclrtSetCurrentContext(contexts[i]) == ACL_SUCCESS) {
+                bound.now = contexts[i];
                 code = call(stream, event);
             }
         }
-        bound = bound.changed ? bound : (weir__acl_bound){.before = before, .changed = true};
+        bound.before = bound.changed ? bound.before : before;
+        bound.changed = true;
     }
     weir__acl_unbind(&bound);
     return weir__acl_result(name, code);
@@ -286,15 +330,18 @@ static weir_status stream_check(void *ctx, void *native_stream)
 
 /* --- errors, create and destroy --- */
 
-static void unwatch(weir__acl_device *self)
+/* Returns true if the device was watched. */
+static bool unwatch(weir__acl_device *self)
 {
     weir__acl_lock();
-    if (self->watched) {
+    const bool was = self->watched;
+    if (was) {
         WEIR_ASSERT(!weir__acl_is_lost(self));
         weir__acl_unwatch_locked(self->home_stream);
         self->watched = false;
     }
     weir__acl_unlock();
+    return was;
 }
 
 static weir_status native_error(void *ctx, int64_t *code, const char **text)
@@ -306,21 +353,63 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
     return WEIR_OK;
 }
 
+/* Gives everything back, the reference to the device last, and frees `self`. After a failure `self` stays as it is. */
+static weir_status finish(weir__acl_device *self)
+{
+    WEIR_ASSERT(self->device == NULL);
+    const weir__acl_place place = {.context = self->home, .device = self->id};
+    const aclrtContext before = weir__acl_current();
+    const bool was_watched = unwatch(self);
+    weir_status status = WEIR_OK;
+    if (!weir__acl_is_lost(self)) {
+        /* a reset has dropped weir's reference to the device; any reference now is the program's */
+        status = weir__leftovers_retry(&self->left, self);
+        status = status == WEIR_OK && self->is_set ? ACL(aclrtResetDevice, self->id) : status;
+    }
+    if (self->is_set && before != NULL && before != self->home) {
+        weir__acl_restore(before, weir__acl_current());
+    }
+    if (status == WEIR_OK) {
+        weir__leftovers_fini(&self->left);
+        free(self);
+    } else if (was_watched) {
+        self->watched = weir__acl_watch(self->home_stream, &place, true) == WEIR_OK;
+    }
+    return status;
+}
+
+/* Tries once more to end the devices that could not be ended. */
+static void finish_all(void)
+{
+    weir__acl_device *failed = NULL;
+    for (weir__acl_device *self; (self = weir__acl_take_unfinished()) != NULL;) {
+        if (finish(self) != WEIR_OK) {
+            self->next = failed;
+            failed = self;
+        }
+    }
+    for (weir__acl_device *next; failed != NULL; failed = next) {
+        next = failed->next;
+        weir__acl_put_unfinished(failed);
+    }
+    (void)weir__leftovers_retry(&weir__acl_left, NULL);
+}
+
+static void end(weir__acl_device *self)
+{
+    finish_all();
+    if (finish(self) != WEIR_OK && finish(self) != WEIR_OK) {
+        weir__acl_put_unfinished(self);
+    }
+}
+
 static void destroy(void *ctx)
 {
     WEIR_ASSERT(weir__acl_device_of(((weir__acl_device *)ctx)->device) == ctx);
     weir__acl_device *self = ctx;
-    unwatch(self);
     weir__acl_delist(self);
-    const aclrtContext before = weir__acl_current();
-    if (!weir__acl_is_lost(self)) {
-        /* a reset has dropped weir's reference to the device; any reference now is the program's */
-        (void)ACL_TWICE(aclrtResetDevice, self->id);
-    }
-    if (before != NULL && before != self->home) {
-        (void)aclrtSetCurrentContext(before);
-    }
-    free(self);
+    self->device = NULL;
+    end(self);
 }
 
 #define COMMON_SLOTS                                                                                                   \
@@ -409,7 +498,7 @@ static weir_status find_facts(weir__acl_device *self, const weir_acl_device_conf
     return status;
 }
 
-static weir_status make_device(const weir_acl_device_config *config, weir_device **device)
+static weir__acl_device *new_device(const weir_acl_device_config *config)
 {
     static const aclrtMemMallocPolicy policies[][2] = {
         [WEIR_ACL_PAGES_HUGE_FIRST] = {ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_FIRST_P2P},
@@ -418,12 +507,19 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
     };
     const bool for_peers = (config->flags & WEIR_ACL_PEER_MEMORY) != 0;
     weir__acl_device *self = calloc(1, sizeof(*self));
-    if (self == NULL) {
-        return WEIR_ERR_NO_MEMORY;
+    if (self != NULL) {
+        self->id = config->device_id;
+        self->policy = policies[config->pages][for_peers];
+        self->attribute = for_peers ? ACL_MEM_P2P_HUGE : ACL_HBM_MEM_HUGE;
+        (void)pthread_mutex_init(&self->left.lock, NULL);
     }
-    self->id = config->device_id;
-    self->policy = policies[config->pages][for_peers];
-    self->attribute = for_peers ? ACL_MEM_P2P_HUGE : ACL_HBM_MEM_HUGE;
+    return self;
+}
+
+/* The device is current in the calling thread. */
+static weir_status make_device(weir__acl_device *self, const weir_acl_device_config *config, weir_device **device)
+{
+    WEIR_ASSERT(self->is_set && self->device == NULL);
     weir_status status = find_facts(self, config);
     if (status == WEIR_OK) {
         const weir__acl_place place = {.context = self->home, .device = self->id};
@@ -436,10 +532,7 @@ static weir_status make_device(const weir_acl_device_config *config, weir_device
         const bool with_pages = (self->info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0;
         status = weir_device_create(with_pages ? &virtual_ops : &plain_ops, self, device);
     }
-    if (status != WEIR_OK) {
-        unwatch(self);
-        free(self);
-    } else {
+    if (status == WEIR_OK) {
         weir__acl_enlist(self, *device);
     }
     return status;
@@ -496,19 +589,26 @@ weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_de
         return weir_refuse(WEIR_ERR_INVALID, "%s: device is NULL", creating);
     }
     const weir__kept_sentence sentence = weir__sentence_keep();
+    finish_all();
+    weir__acl_device *self = new_device(&own);
+    if (self == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
     const aclrtContext before = weir__acl_current();
     const aclError code = UNCANCELLED(aclrtSetDevice(own.device_id));
     status = weir__acl_result("aclrtSetDevice", code);
     if (status != WEIR_OK) {
+        end(self);
         return code == ACL_ERROR_RT_INVALID_DEVICEID ? no_device(own.device_id) : status;
     }
+    self->is_set = true;
     weir_device *made = NULL;
-    status = make_device(&own, &made);
+    status = make_device(self, &own, &made);
     if (status != WEIR_OK) {
-        (void)ACL_TWICE(aclrtResetDevice, own.device_id);
+        end(self);
     }
     if (before != NULL) {
-        (void)ACL_TWICE(aclrtSetCurrentContext, before);
+        weir__acl_restore(before, weir__acl_current());
     }
     if (status == WEIR_OK) {
         weir__sentence_restore(&sentence); /* a missing PCI device or missing virtual memory is no failure */

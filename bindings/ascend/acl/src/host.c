@@ -69,20 +69,34 @@ static struct shifted *take_entry(const void *memory)
     return entry;
 }
 
+static weir_status free_left(void *owner, weir__leftover *left)
+{
+    WEIR_ASSERT(left->object != NULL);
+    (void)owner;
+    return ACL(aclrtFreeHost, left->object);
+}
+
+static weir_status malloc_pages(uint64_t size, void **memory)
+{
+    weir__leftover *odd = weir__leftover_new(free_left);
+    if (odd == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    const weir_status status = ACL(aclrtMallocHost, memory, (size_t)size);
+    if (status == WEIR_OK && !begins_a_page(*memory)) {
+        odd->object = *memory;
+        (void)weir__leftovers_give(&weir__acl_left, NULL, odd);
+        return malloc_shifted(size, memory);
+    }
+    free(odd);
+    return status;
+}
+
 static weir_status pinned_alloc(void *ctx, uint64_t size, void **memory)
 {
-    weir__acl_bound bound;
-    weir_status status = weir__acl_bind(ctx, &bound);
-    if (status != WEIR_OK) {
-        return status;
-    }
     void *got = NULL;
-    status = ACL(aclrtMallocHost, &got, (size_t)size);
-    if (status == WEIR_OK && !begins_a_page(got)) {
-        (void)ACL_TWICE(aclrtFreeHost, got);
-        status = malloc_shifted(size, &got);
-    }
-    weir__acl_unbind(&bound);
+    weir__acl_settle(ctx);
+    const weir_status status = IN_CONTEXT(ctx, malloc_pages(size, &got));
     if (status == WEIR_OK) {
         *memory = got;
     }

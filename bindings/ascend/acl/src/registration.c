@@ -194,17 +194,29 @@ static weir_status fill(aclrtAllocatorDesc desc, weir_acl_attachment *self)
     return status;
 }
 
+static weir_status destroy_desc(void *owner, weir__leftover *left)
+{
+    (void)owner;
+    return ACL(aclrtAllocatorDestroyDesc, left->object);
+}
+
 weir_status weir__acl_enter_registry(void *native, weir_acl_attachment *self)
 {
     WEIR_ASSERT(self->registers && self->busy && self->state == ATTACHED);
+    weir__leftover *left = weir__leftover_new(destroy_desc);
+    if (left == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
     aclrtAllocatorDesc desc = UNCANCELLED(aclrtAllocatorCreateDesc());
     if (desc == NULL) {
+        free(left);
         return weir__acl_result("aclrtAllocatorCreateDesc", ACL_ERROR_BAD_ALLOC);
     }
     weir_status status = fill(desc, self);
     if (status == WEIR_OK) {
         status = ACL(aclrtAllocatorRegister, native, desc);
     }
-    (void)ACL_TWICE(aclrtAllocatorDestroyDesc, desc);
+    left->object = desc;
+    (void)weir__leftovers_give(&weir__acl_left, NULL, left);
     return status;
 }

@@ -107,6 +107,13 @@ ACL_FUNC_VISIBILITY const char *weir_ascendcl_finding_kind(size_t index);
  * warnings whose sentence in the report contains `part`; NULL = all. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_warning_count(const char *part);
 
+/* --- faults --- */
+
+/* Makes calls fail, as WEIR_ASCENDCL_FAULTS does: `count` calls of `function` (NULL: of any function), the `nth` from
+ * now on and those after it. All faults that were set before end; with `count` 0 no call fails any more. Returns how
+ * many calls have failed since the last call of this function. No other thread may be in a call of the runtime. */
+ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_fail(const char *function, uint64_t nth, uint64_t count);
+
 /* --- figures --- */
 
 /* Returns how often a function was called, failures included; NULL = all functions together; 0 for an unknown name. */

@@ -10,12 +10,13 @@ enum { FAULTS = 32 };
 struct fault {
     acl__function function; /* ACL_FN_COUNT: any */
     uint64_t nth;
-    bool onwards;
+    uint64_t count;
     aclError code; /* error to return; ACL_SUCCESS: the usual error of the function */
 };
 
 static struct fault faults[FAULTS];
 static size_t fault_count;
+static uint64_t struck; /* calls that failed since acl__faults_set */
 
 static bool function_named(const char *name, size_t length, acl__function *function)
 {
@@ -33,7 +34,8 @@ static bool function_named(const char *name, size_t length, acl__function *funct
     return false;
 }
 
-/* Parses one NAME:N[+][=CODE]. Returns its end, or NULL if the text is not of that form. */
+/* Parses one NAME:N, NAME:N+ or NAME:N-M, with =CODE behind it or not. Returns its end, or NULL if the text is not of
+ * that form. */
 static const char *parse_fault(const char *text, struct fault *parsed)
 {
     WEIR_ASSERT(text != NULL && *text != '\0');
@@ -46,9 +48,15 @@ static const char *parse_fault(const char *text, struct fault *parsed)
     if (end == text + length + 1 || parsed->nth == 0) {
         return NULL;
     }
+    parsed->count = *end == '+' ? UINT64_MAX : 1;
     if (*end == '+') {
-        parsed->onwards = true;
         end++;
+    } else if (*end == '-') {
+        const char *last = end + 1;
+        parsed->count = strtoull(last, &end, 10) - parsed->nth + 1;
+        if (end == last || parsed->count - 1 > UINT64_MAX - parsed->nth) {
+            return NULL;
+        }
     }
     if (*end == '=') {
         const char *code = end + 1;
@@ -69,7 +77,7 @@ bool acl__faults_read(const char *text)
         if (end == NULL) {
             (void)fprintf(stderr,
                           "weir ascendcl: WEIR_ASCENDCL_FAULTS at \"%s\": at most %d entries such as aclrtMalloc:3, "
-                          "any:17, aclrtMapMem:1+ or aclrtMalloc:2=207001 are expected\n",
+                          "any:17, aclrtMapMem:1+, any:17-20 or aclrtMalloc:2=207001 are expected\n",
                           at, (int)FAULTS);
             return false;
         }
@@ -77,6 +85,17 @@ bool acl__faults_read(const char *text)
         at = *end == ',' ? end + 1 : end;
     }
     return true;
+}
+
+uint64_t acl__faults_set(const char *name, uint64_t nth, uint64_t count)
+{
+    const uint64_t failed = struck;
+    struct fault set = {.function = ACL_FN_COUNT, .count = count};
+    struck = 0;
+    fault_count = count != 0 && (name == NULL || function_named(name, strlen(name), &set.function));
+    set.nth = acl__calls(set.function) + nth;
+    faults[0] = set;
+    return failed;
 }
 
 bool acl__faults_any(void)
@@ -113,7 +132,8 @@ aclError acl__faults_strike(acl__function function, uint64_t nth, uint64_t overa
         const struct fault *f = &faults[i];
         const bool any = f->function == ACL_FN_COUNT;
         const uint64_t call = any ? overall : nth;
-        if ((any || f->function == function) && (call == f->nth || (f->onwards && call > f->nth))) {
+        if ((any || f->function == function) && call >= f->nth && call - f->nth < f->count) {
+            struck++;
             return f->code != ACL_SUCCESS ? f->code : usual_error(function);
         }
     }

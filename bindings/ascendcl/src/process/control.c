@@ -1,6 +1,7 @@
 /* control.c: the functions of weir/ascendcl.h. */
 #include <weir/ascendcl.h>
 
+#include "base/config.h"
 #include "base/report.h"
 #include "executors/consumer.h"
 #include "process/process.h"
@@ -181,6 +182,17 @@ ACL_EXPORT const char *weir_ascendcl_finding_kind(size_t index)
     weir_sim_finding finding;
     const bool found = acl__start() == ACL_SUCCESS && weir_sim_finding_at(acl__rt.sim, index, &finding);
     return found ? weir_sim_finding_name(finding.kind) : "";
+}
+
+/* --- faults --- */
+
+ACL_EXPORT uint64_t weir_ascendcl_fail(const char *function, uint64_t nth, uint64_t count)
+{
+    if (acl__start() != ACL_SUCCESS) {
+        return 0;
+    }
+    ACL_HOLD_LOCK();
+    return acl__faults_set(function, nth, count);
 }
 
 /* --- figures --- */

@@ -199,7 +199,7 @@ WEIR_API weir_status weir_torch_record(const char *path);
 
 /* Destroys every pool, and with it all live blocks; the next alloc creates a new pool. For programs that finalise ACL
  * themselves and want no weir memory left. No other call may be in progress. WEIR_ERR_DEVICE: a stream could not be
- * waited for, and the pool of its device still exists; call again. */
+ * waited for, and the pool of its device still exists, or a device has not taken everything back; call again. */
 WEIR_API weir_status weir_torch_shutdown(void);
 
 #ifdef __cplusplus
