@@ -27,7 +27,9 @@ struct outage_runtime {
     void (*stream_destroy)(void *native);
     void (*work)(void *native, uint64_t address, uint64_t size); /* queues work that writes the range */
     uint64_t (*held_bytes)(void);
-    /* True if all is as before the first life: nothing is held, the thread's state is restored, no finding. */
+    /* True if weir has left the thread's state as it was. */
+    bool (*is_restored)(void);
+    /* True if nothing of a life is left, and there is no finding. */
     bool (*is_clean)(void);
     const char *const *functions; /* those that may fail alone */
     size_t function_count;
@@ -97,11 +99,17 @@ static inline void outage_compare(struct outage_life *life)
     }
 }
 
-/* Ends the outage: the pool works and knows what it holds. */
+/* Ends the outage: device and pool work, and the pool knows what it holds. */
 static inline void outage_end(struct outage_life *life)
 {
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
     weir_block *block = NULL;
+    uint64_t address = 0;
     life->struck += life->runtime->end();
+    OUTAGE_EXPECT(life, weir_device_get_info(life->device, &info) == WEIR_OK);
+    OUTAGE_EXPECT(life, weir_device_region_alloc(life->device, info.region_granularity_bytes, &address) == WEIR_OK &&
+                            weir_device_region_free(life->device, address, info.region_granularity_bytes) == WEIR_OK);
+    OUTAGE_EXPECT(life, life->runtime->is_restored());
     OUTAGE_EXPECT(life, weir_pool_alloc(life->pool, life->stream[0], 5 << 20, 0, &block) == WEIR_OK);
     if (block != NULL) {
         OUTAGE_EXPECT(life, weir_pool_free(life->pool, block, life->stream[0]) == WEIR_OK);
@@ -199,7 +207,7 @@ static inline void outage_close(struct outage_life *life)
     OUTAGE_EXPECT(life,
                   runtime->device_create(&life->device) == WEIR_OK && weir_device_destroy(life->device) == WEIR_OK);
     OUTAGE_EXPECT(life, runtime->held_bytes() == 0);
-    OUTAGE_EXPECT(life, runtime->is_clean());
+    OUTAGE_EXPECT(life, runtime->is_restored() && runtime->is_clean());
 }
 
 /* Returns the number of outages that made a call fail; fails the test if anything was lost. */

@@ -63,10 +63,15 @@ static uint64_t held_bytes(void)
     return weir_ascendcl_held_bytes(0);
 }
 
-static bool is_clean(void)
+static bool is_restored(void)
 {
     aclrtContext now = NULL;
-    return aclrtGetCurrentContext(&now) == ACL_SUCCESS && now == context && weir_ascendcl_finding_count(NULL) == 0;
+    return aclrtGetCurrentContext(&now) == ACL_SUCCESS && now == context;
+}
+
+static bool is_clean(void)
+{
+    return weir_ascendcl_finding_count(NULL) == 0;
 }
 
 static const char *const functions[] = {
@@ -104,6 +109,7 @@ static const struct outage_runtime runtime = {
     .stream_destroy = stream_destroy,
     .work = work,
     .held_bytes = held_bytes,
+    .is_restored = is_restored,
     .is_clean = is_clean,
     .functions = functions,
     .function_count = sizeof(functions) / sizeof(functions[0]),
@@ -123,5 +129,8 @@ TEST(test_random_lives)
     print_message("%llu lives, %llu outages\n", (unsigned long long)count, (unsigned long long)struck);
     assert_true(struck >= count);
     acl_ok(aclrtResetDevice(1));
+    acl_ok(aclrtSetCurrentContext(home));
+    acl_ok(aclrtResetDevice(0)); /* the test's own reference is the only one */
+    assert_int_not_equal(aclrtResetDevice(0), ACL_SUCCESS);
     end_device();
 }

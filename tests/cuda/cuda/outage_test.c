@@ -55,10 +55,14 @@ static uint64_t held_bytes(void)
     return fake_cuda_held_bytes(0);
 }
 
+static bool is_restored(void)
+{
+    return fake_cuda_depth() == 0 && fake_cuda_capture_mode() == CU_CAPTURE_MODE_GLOBAL;
+}
+
 static bool is_clean(void)
 {
-    return fake_cuda_retained() == 0 && fake_cuda_depth() == 0 && fake_cuda_capture_mode() == CU_CAPTURE_MODE_GLOBAL &&
-           fake_cuda_findings(true) == 0;
+    return fake_cuda_retained() == 0 && fake_cuda_findings(true) == 0;
 }
 
 #define NAME(name, suffix, parameters) #name,
@@ -73,6 +77,7 @@ static const struct outage_runtime runtime = {
     .stream_destroy = stream_destroy,
     .work = work,
     .held_bytes = held_bytes,
+    .is_restored = is_restored,
     .is_clean = is_clean,
     .functions = functions,
     .function_count = sizeof(functions) / sizeof(functions[0]),
@@ -112,6 +117,26 @@ TEST(test_a_driver_that_fails_during_a_request)
         from++;
     }
     assert_true(from > 5);
+}
+
+/* A mapping to which access cannot be set, and which cannot be removed either: its memory stays reserved. */
+TEST(test_a_mapping_that_stays_is_counted)
+{
+    struct world w = make_world(WEIR_POOL_VIRTUAL_MEMORY);
+    weir_block *block = NULL;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    begin("cuMemSetAccess,cuMemUnmap", 1, UINT32_MAX);
+    assert_int_equal(weir_pool_alloc(w.pool, w.stream[0], 20 * MIB, 0, &block), WEIR_ERR_DEVICE);
+    for (int i = 0; i < 3; i++) {
+        ok(weir_pool_get_stats(w.pool, &stats));
+        assert_true(stats.reserved_bytes != 0);
+        assert_int_equal(stats.reserved_bytes, fake_cuda_held_bytes(0));
+        (void)!weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL);
+    }
+    assert_true(end());
+    ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
+    assert_int_equal(fake_cuda_held_bytes(0), 0);
+    end_world(&w);
 }
 
 TEST(test_random_lives)

@@ -55,7 +55,8 @@ int fake_cuda_capture_mode(void);
 /* Injects a fault: the `nth` call of `function` from now on fails with `code`; with `lasting`, all later calls of it
  * fail too. "" and NULL mean any function. nth 0: no call fails. */
 void fake_cuda_fail(const char *function, unsigned nth, CUresult code, bool lasting);
-/* Injects an outage: `count` calls fail, the `nth` from now on and those after it. */
+/* Injects an outage: `count` calls fail, the `nth` from now on and those after it. `function` may be several names with
+ * commas between them. */
 void fake_cuda_outage(const char *function, unsigned nth, unsigned count, CUresult code);
 /* Returns the number of calls since the last fault was injected or the machine started. *struck becomes true if the
  * fault has occurred. */

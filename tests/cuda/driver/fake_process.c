@@ -133,12 +133,21 @@ __attribute__((destructor)) static void report(void)
 
 /* --- faults --- */
 
-/* True if `name` is an exported name of the function `wanted`. A test may write `wanted` without the version
- * suffix (_v2). */
+/* True if `name` is an exported name of one of the functions `wanted`, with commas between them. A test may write them
+ * without the version suffix (_v2). */
 static bool is_function(const char *name, const char *wanted)
 {
-    const size_t length = strlen(wanted);
-    return length == 0 || (strncmp(name, wanted, length) == 0 && (name[length] == '\0' || name[length] == '_'));
+    if (wanted[0] == '\0') {
+        return true;
+    }
+    for (const char *at = wanted; at != NULL; at = strchr(at, ',')) {
+        at += at[0] == ',';
+        const size_t length = strcspn(at, ",");
+        if (strncmp(name, at, length) == 0 && (name[length] == '\0' || name[length] == '_')) {
+            return true;
+        }
+    }
+    return false;
 }
 
 CUresult fake_struck(const char *function)

@@ -10,18 +10,38 @@
 /* --- a device that does not count --- */
 
 /* A device that passes every call on. It does not count the simulator's requests for host memory, only the pool's.
- * Every `fail_every`-th call fails; 0: no call fails. */
+ * Every `fail_every`-th call fails; 0: no call fails. In an outage the calls of one kind, or of any, fail from number
+ * `outage.first` on; 0: there is none. */
 static weir_device *inner;
 static uint64_t fail_every;
 static uint64_t device_calls;
+static struct {
+    weir_device_call call;
+    weir_status status;
+    uint64_t first;
+    uint64_t count;
+    uint64_t calls;
+    bool struck;
+} outage;
 
-#define PASS(call)                                                                                                     \
+/* Returns WEIR_OK if the next call may be passed on. */
+static weir_status strike(weir_device_call call)
+{
+    if (outage.first != 0 && (outage.call == WEIR_CALL_ANY || outage.call == call) && ++outage.calls >= outage.first &&
+        outage.calls - outage.first < outage.count) {
+        outage.struck = true;
+        return outage.status;
+    }
+    return fail_every != 0 && ++device_calls % fail_every == 0 ? WEIR_ERR_DEVICE : WEIR_OK;
+}
+
+#define PASS(NAME, call)                                                                                               \
     do {                                                                                                               \
         const bool was = counting;                                                                                     \
         counting = false;                                                                                              \
         (void)ctx;                                                                                                     \
-        const bool refused = fail_every != 0 && ++device_calls % fail_every == 0;                                      \
-        const weir_status status = refused ? WEIR_ERR_DEVICE : (call);                                                 \
+        const weir_status struck = strike(WEIR_CALL_##NAME);                                                           \
+        const weir_status status = struck != WEIR_OK ? struck : (call);                                                \
         counting = was;                                                                                                \
         return status;                                                                                                 \
     } while (0)
@@ -35,12 +55,12 @@ static weir_status pass_get_info(void *ctx, weir_device_info *info)
 #define CALL(NAME, slot, n, ...)                                                                                       \
     static weir_status pass_##slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__))                              \
     {                                                                                                                  \
-        PASS(weir_device_##slot(inner WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__)));                                    \
+        PASS(NAME, weir_device_##slot(inner WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__)));                              \
     }
 #define GIVING(NAME, slot, result, n, ...)                                                                             \
     static weir_status pass_##slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__), WEIR__TYPE_##result *result) \
     {                                                                                                                  \
-        PASS(weir_device_##slot(inner WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), result));                            \
+        PASS(NAME, weir_device_##slot(inner WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), result));                      \
     }
 WEIR__DEVICE_CALLS(CALL, GIVING)
 #undef CALL

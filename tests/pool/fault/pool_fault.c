@@ -1,4 +1,5 @@
-/* tests/pool/fault/pool_fault.c: every device call of a pool fails once, and every allocation of host memory.
+/* tests/pool/fault/pool_fault.c: every device call of a pool fails once, or in an outage of several calls, and every
+ * allocation of host memory.
  *
  * A scenario is a fixed script followed by calls drawn from a seed: allocate, work, free in every way, uses, hints,
  * trims, retired streams. The test runs it with the first device call of the pool failing, then with the second, and so
@@ -308,6 +309,7 @@ static void renew_lane(struct world *w, unsigned lane)
     if (status != WEIR_OK) {
         const uint64_t every = fail_every;
         fail_every = 0;
+        outage.first = 0;
         ok(w, weir_stream_retire(w->pool, w->stream[lane]));
         fail_every = every;
     }
@@ -557,13 +559,18 @@ static void tidy_up(struct world *w)
 }
 
 /* Destroys the pool, which succeeds even if one device call fails: weir_pool_destroy itself tries a second time to give
- * back memory that the failure kept. */
+ * back memory that the failure kept. After an outage the device gives the rest back before it is destroyed. */
 static void finish(struct world *w)
 {
     for (unsigned i = 0; i < w->blocks; i++) {
         announce_free(w, w->held[i], w->native[w->held[i].home]);
     }
     must(w, expected(POOL(weir_pool_destroy(w->pool))));
+    if (outage.first != 0) {
+        outage.first = 0;
+        ok(w, weir_device_destroy(w->counted));
+        w->counted = NULL;
+    }
     must(w, device_holds(w) == 0);
     ok(w, weir_sim_sync(w->sim));
     weir_sim_audit_leaks(w->sim);
@@ -629,6 +636,52 @@ static void test_every_device_call_may_fail(void **state)
         fail_each((weir_device_call)call, WEIR_ERR_DEVICE);
         fail_each((weir_device_call)call, WEIR_ERR_NO_MEMORY);
     }
+}
+
+/* --- outages --- */
+
+/* Runs the scenario with an outage of `count` calls. Returns false if it ends before the outage begins; then the outage
+ * begins when the pool is destroyed. */
+static bool goes_out(weir_device_call call, weir_status status, uint64_t first, uint64_t count, uint64_t seed)
+{
+    struct world world = {.what = weir_device_call_name(call), .n = first};
+    struct world *w = &world;
+    memset(&outage, 0, sizeof(outage));
+    must(w, start(w, (weir_growth)(seed % 3), seed));
+    outage.call = call;
+    outage.status = status;
+    outage.first = first;
+    outage.count = count;
+    play(w);
+    const bool struck = outage.struck;
+    if (struck) {
+        outage.first = 0;
+        prove_health(w);
+    } else {
+        outage.calls = first - 1;
+    }
+    finish(w);
+    tidy_up(w);
+    return struck;
+}
+
+/* From each step-th call on, an outage of all calls or of one kind, 1 to 4 calls long by turns, and now and then
+ * longer. */
+static void test_outages(void **state)
+{
+    strategy = *(int *)*state;
+    uint64_t tried = 0;
+    for (int call = 0; call <= WEIR_CALL_ANY; call++) {
+        bool went_out = true;
+        for (uint64_t first = 1; went_out && first < 4000; first += step) {
+            const uint64_t count = first % 5 == 0 ? 5 + first % 11 : 1 + first % 4;
+            const weir_status status = first % 2 == 0 ? WEIR_ERR_DEVICE : WEIR_ERR_NO_MEMORY;
+            went_out = goes_out((weir_device_call)call, status, first, count, 1 + tried % 3);
+            tried++;
+        }
+    }
+    print_message("%-13s %" PRIu64 " outages\n", strategy_names[strategy], tried);
+    assert_true(tried * step > 100);
 }
 
 /* --- a device that fails again and again --- */
@@ -707,6 +760,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_prestate(test, &which[with_size_class_vm])
     const struct CMUnitTest tests[] = {
         WITH_EACH(test_every_device_call_may_fail),
+        WITH_EACH(test_outages),
         WITH_EACH(test_a_device_may_fail_again_and_again),
         WITH_EACH(test_every_host_allocation_may_fail),
     };

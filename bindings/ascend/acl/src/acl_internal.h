@@ -136,10 +136,12 @@ void weir__acl_unbind(const weir__acl_bound *bound);
         status_;                                                                                                       \
     })
 
-/* Returns the calling thread's current context, or NULL if it has none. */
+/* Stores the calling thread's current context, NULL if it has none. Returns the failure of ACL to tell. */
+weir_status weir__acl_read_current(aclrtContext *context);
+/* The same, and NULL also if ACL does not tell. For sentences. */
 aclrtContext weir__acl_current(void);
-/* Makes the context `before` current in the place of `now`. If ACL refuses, the thread's next weir__acl_bind tries
- * again, unless the program has changed the context by then. */
+/* Makes the context `before` current in the place of `now` (NULL: unknown). If ACL refuses, the thread's next
+ * weir__acl_bind tries again, unless the program has changed the context by then. */
 void weir__acl_restore(aclrtContext before, aclrtContext now);
 
 /* Finds the context and the device of a stream. If stream_registry.c has no note of them, tries the calling thread's

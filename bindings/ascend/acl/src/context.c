@@ -21,7 +21,7 @@ weir__leftovers weir__acl_left = {.lock = PTHREAD_MUTEX_INITIALIZER};
 /* A context that could not be restored in this thread, and the one that is current in its place. */
 static _Thread_local struct {
     aclrtContext before; /* NULL: none */
-    aclrtContext now;
+    aclrtContext now;    /* NULL: unknown */
 } owed;
 
 /* --- devices --- */
@@ -110,9 +110,17 @@ bool weir_acl_device_lost(const weir_device *device)
 
 /* --- contexts --- */
 
-aclrtContext weir__acl_current(void)
+weir_status weir__acl_read_current(aclrtContext *context)
 {
     aclrtContext current = NULL; /* aclrtGetCurrentContext may leave `current` unchanged when it fails */
+    const aclError code = UNCANCELLED(aclrtGetCurrentContext(&current));
+    *context = code == ACL_SUCCESS ? current : NULL;
+    return code == ACL_ERROR_RT_CONTEXT_NULL ? WEIR_OK : weir__acl_result("aclrtGetCurrentContext", code);
+}
+
+aclrtContext weir__acl_current(void)
+{
+    aclrtContext current = NULL;
     return UNCANCELLED(aclrtGetCurrentContext(&current)) == ACL_SUCCESS ? current : NULL;
 }
 
@@ -124,11 +132,15 @@ void weir__acl_restore(aclrtContext before, aclrtContext now)
     }
 }
 
-/* Restores the context that an earlier call could not restore. */
+/* Restores the context that an earlier call could not restore, unless the program has chosen another one since. */
 static void settle_context(void)
 {
-    const aclrtContext current = owed.before != NULL ? weir__acl_current() : NULL;
-    if (current != NULL && (current != owed.now || ACL(aclrtSetCurrentContext, owed.before) == WEIR_OK)) {
+    aclrtContext current = NULL;
+    if (owed.before == NULL || weir__acl_read_current(&current) != WEIR_OK) {
+        return;
+    }
+    const bool is_chosen = current != NULL && owed.now != NULL && current != owed.now;
+    if (is_chosen || ACL(aclrtSetCurrentContext, owed.before) == WEIR_OK) {
         owed.before = NULL;
     }
 }
@@ -144,10 +156,12 @@ weir_status weir__acl_bind(const weir__acl_device *self, weir__acl_bound *bound)
     if (aclrtGetDevice(&id) == ACL_SUCCESS && id == self->id) {
         return WEIR_OK;
     }
-    bound->before = weir__acl_current();
-    bound->now = self->home;
-    const weir_status status = ACL(aclrtSetCurrentContext, self->home);
-    bound->changed = status == WEIR_OK;
+    weir_status status = weir__acl_read_current(&bound->before);
+    if (status == WEIR_OK) {
+        bound->now = self->home;
+        status = ACL(aclrtSetCurrentContext, self->home);
+        bound->changed = status == WEIR_OK;
+    }
     return status;
 }
 
@@ -211,27 +225,26 @@ static bool home_at(size_t i, aclrtContext *home)
 }
 
 /* Finds the context of a stream by trial; WEIR_ERR_INVALID if each context was tried and none is the stream's. Changes
- * the current context; the caller restores it. */
-static weir_status search(void *native, weir__acl_place *place)
+ * the current context from `own` to *now; the caller restores it. */
+static weir_status search(void *native, aclrtContext own, weir__acl_place *place, aclrtContext *now)
 {
-    aclrtContext own = NULL;
-    const aclError code = UNCANCELLED(aclrtGetCurrentContext(&own));
-    weir_status untried = /* why a context could not be tried */
-        code == ACL_ERROR_RT_CONTEXT_NULL ? WEIR_OK : weir__acl_result("aclrtGetCurrentContext", code);
+    weir_status untried = WEIR_OK; /* why a context could not be tried */
     bool here = false;
-    weir_status status = code == ACL_SUCCESS && own != NULL ? is_here(native, &here) : WEIR_OK;
+    weir_status status = own != NULL ? is_here(native, &here) : WEIR_OK;
     aclrtContext home = NULL;
+    *now = own;
     for (size_t i = 0; status == WEIR_OK && !here && home_at(i, &home); i++) {
         const weir_status changed = home != NULL && home != own ? ACL(aclrtSetCurrentContext, home) : WEIR_OK;
         untried = untried == WEIR_OK ? changed : untried;
         if (home != NULL && home != own && changed == WEIR_OK) {
+            *now = home;
             status = is_here(native, &here);
         }
     }
     if (status == WEIR_OK && !here) {
         return untried == WEIR_OK ? WEIR_ERR_INVALID : untried;
     }
-    place->context = weir__acl_current();
+    place->context = *now;
     return status == WEIR_OK ? ACL(aclrtGetDevice, &place->device) : status;
 }
 
@@ -241,10 +254,11 @@ weir_status weir__acl_find(const char *function, void *native, weir__acl_place *
         return WEIR_OK;
     }
     const weir__kept_sentence sentence = weir__sentence_keep();
-    const aclrtContext own = weir__acl_current();
-    const weir_status status = search(native, place);
-    const aclrtContext now = weir__acl_current();
-    if (own != NULL && now != own) {
+    aclrtContext own = NULL;
+    aclrtContext now = NULL;
+    weir_status status = weir__acl_read_current(&own);
+    status = status == WEIR_OK ? search(native, own, place, &now) : status;
+    if (own != NULL && now != NULL && now != own) {
         weir__acl_restore(own, now);
     }
     if (status == WEIR_OK) {
@@ -265,11 +279,12 @@ weir_status weir__acl_sync(void *native, aclrtContext context)
     if (weir__acl_handle_blocked(native)) {
         return weir__acl_result("aclrtSynchronizeStream", ACL_ERROR_RT_INVALID_HANDLE);
     }
-    weir__acl_bound bound = {.before = weir__acl_current(), .now = context};
-    if (context != NULL && context != bound.before) {
+    weir__acl_bound bound = {.now = context};
+    if (context != NULL) {
         const weir__kept_sentence sentence = weir__sentence_keep();
-        bound.changed = ACL(aclrtSetCurrentContext, context) == WEIR_OK;
-        weir__sentence_restore(&sentence); /* if the call failed, the wait runs in the current context */
+        bound.changed = weir__acl_read_current(&bound.before) == WEIR_OK && context != bound.before &&
+                        ACL(aclrtSetCurrentContext, context) == WEIR_OK;
+        weir__sentence_restore(&sentence); /* if a call failed, the wait runs in the current context */
     }
     const weir_status status = ACL(aclrtSynchronizeStream, native);
     weir__acl_unbind(&bound);

@@ -266,21 +266,22 @@ static weir_status on_stream(weir__acl_device *self, const char *name, aclError 
     }
     aclError code = call(stream, event);
     if (code == ACL_ERROR_RT_STREAM_CONTEXT) {
-        const aclrtContext before = weir__acl_current();
+        aclrtContext before = NULL;
+        status = weir__acl_read_current(&before);
         weir__acl_place noted = {0};
         (void)weir__acl_noted(stream, &noted);
         const aclrtContext contexts[] = {noted.context, self->home};
-        for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT; i++) {
+        for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT && status == WEIR_OK; i++) {
             if (contexts[i] != NULL && aclrtSetCurrentContext(contexts[i]) == ACL_SUCCESS) {
                 bound.now = contexts[i];
                 code = call(stream, event);
             }
         }
         bound.before = bound.changed ? bound.before : before;
-        bound.changed = true;
+        bound.changed |= status == WEIR_OK;
     }
     weir__acl_unbind(&bound);
-    return weir__acl_result(name, code);
+    return status == WEIR_OK ? weir__acl_result(name, code) : status;
 }
 
 static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
@@ -358,16 +359,19 @@ static weir_status finish(weir__acl_device *self)
 {
     WEIR_ASSERT(self->device == NULL);
     const weir__acl_place place = {.context = self->home, .device = self->id};
-    const aclrtContext before = weir__acl_current();
+    aclrtContext before = NULL;
+    weir_status status = self->is_set ? weir__acl_read_current(&before) : WEIR_OK;
+    if (status != WEIR_OK) {
+        return status;
+    }
     const bool was_watched = unwatch(self);
-    weir_status status = WEIR_OK;
     if (!weir__acl_is_lost(self)) {
         /* a reset has dropped weir's reference to the device; any reference now is the program's */
         status = weir__leftovers_retry(&self->left, self);
         status = status == WEIR_OK && self->is_set ? ACL(aclrtResetDevice, self->id) : status;
     }
-    if (self->is_set && before != NULL && before != self->home) {
-        weir__acl_restore(before, weir__acl_current());
+    if (status == WEIR_OK && before != NULL && before != self->home) {
+        weir__acl_restore(before, NULL);
     }
     if (status == WEIR_OK) {
         weir__leftovers_fini(&self->left);
@@ -594,9 +598,10 @@ weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_de
     if (self == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    const aclrtContext before = weir__acl_current();
-    const aclError code = UNCANCELLED(aclrtSetDevice(own.device_id));
-    status = weir__acl_result("aclrtSetDevice", code);
+    aclrtContext before = NULL;
+    status = weir__acl_read_current(&before);
+    const aclError code = status == WEIR_OK ? UNCANCELLED(aclrtSetDevice(own.device_id)) : ACL_SUCCESS;
+    status = status == WEIR_OK ? weir__acl_result("aclrtSetDevice", code) : status;
     if (status != WEIR_OK) {
         end(self);
         return code == ACL_ERROR_RT_INVALID_DEVICEID ? no_device(own.device_id) : status;
@@ -604,11 +609,12 @@ weir_status weir_acl_device_create(const weir_acl_device_config *config, weir_de
     self->is_set = true;
     weir_device *made = NULL;
     status = make_device(self, &own, &made);
+    const aclrtContext home = self->home;
     if (status != WEIR_OK) {
         end(self);
     }
     if (before != NULL) {
-        weir__acl_restore(before, weir__acl_current());
+        weir__acl_restore(before, home);
     }
     if (status == WEIR_OK) {
         weir__sentence_restore(&sentence); /* a missing PCI device or missing virtual memory is no failure */
