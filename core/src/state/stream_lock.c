@@ -2,17 +2,12 @@
 #include "stream_lock.h"
 
 #include "shared/cancel.h"
+#include "shared/thread_barrier.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
-
-#if defined(__linux__)
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 #if !defined(WEIR_LOCK_MODEL)
 
@@ -28,31 +23,17 @@ _Thread_local char weir__lock_self __attribute__((tls_model("initial-exec")));
 static pthread_once_t barrier_once = PTHREAD_ONCE_INIT;
 static atomic_bool barrier_works;
 
-#if defined(__linux__) && defined(__NR_membarrier)
 static void register_barrier(void)
 {
-    atomic_store(&barrier_works, syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0);
+    atomic_store(&barrier_works, thread_barrier_register());
 }
-
-static bool barrier_everywhere(void)
-{
-    return syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
-}
-#else
-static void register_barrier(void) {}
-
-static bool barrier_everywhere(void)
-{
-    return false;
-}
-#endif
 
 /* A registered barrier can still be refused, by a sandbox that the process has entered meanwhile or for lack of kernel
  * memory. From then on no thread becomes an owner. Each lock then waits 10 ms once for its present owner, far longer
  * than a store needs to become visible; afterwards it is a spin lock. */
 static void barrier_or_patience(void)
 {
-    if (!barrier_everywhere()) {
+    if (!thread_barrier_pass()) {
         atomic_store(&barrier_works, false);
         const struct timespec patience = {.tv_nsec = 10000000};
         (void)UNCANCELLED(nanosleep(&patience, NULL));

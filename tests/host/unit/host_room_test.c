@@ -1,9 +1,11 @@
 /* tests/host/unit/host_room_test.c: a host pool, and a runtime that has no more pinned memory.
  *
- * A refused request does not count against the limit. The pool forgets a refusal of the runtime as soon as the runtime
- * has memory again.
+ * A refused request does not count against the limit, and is not tried again at once. The pool forgets a refusal of the
+ * runtime as soon as the runtime has memory again.
  */
 #include "rig/test.h"
+
+#include "shared/clock.h"
 
 #include <weir/host.h>
 
@@ -109,6 +111,31 @@ TEST(test_a_refusal_counts_for_nothing)
     }
     assert_int_equal(weir_host_free(pool, block), WEIR_OK);
     close_pool(pool, &runtime, 8 * MIB);
+}
+
+/* Requests that follow a refusal within 10 ms do not ask the runtime again: an attempt may cost milliseconds. A round
+ * in which this thread was stopped for longer shows nothing. */
+TEST(test_a_refusal_is_believed_for_a_while)
+{
+    enum { ROUNDS = 1000 };
+    int round = 0;
+    for (bool was_quick = false; !was_quick && round < ROUNDS; round++) {
+        struct runtime runtime = {.room = 0};
+        void *block = NULL;
+        weir_host_pool *pool = open_pool(&runtime, 0, 1u << WEIR_HOST_RUNTIME);
+        const uint64_t start_ns = wall_ns();
+        assert_int_equal(weir_host_alloc(pool, 4 * MIB, WEIR_HOST_THREAD_NODE, &block), WEIR_ERR_NO_MEMORY);
+        const uint64_t refusals = runtime.refusals;
+        assert_int_equal(weir_host_alloc(pool, 4 * MIB, WEIR_HOST_THREAD_NODE, &block), WEIR_ERR_NO_MEMORY);
+        was_quick = wall_ns() - start_ns < 10000000;
+        assert_true(refusals > 0);
+        assert_true(!was_quick || runtime.refusals == refusals);
+        close_pool(pool, &runtime, 0);
+    }
+    if (round == ROUNDS) {
+        print_message("two requests always take longer than 10 ms here\n");
+        skip();
+    }
 }
 
 /* The runtime refuses a request. The program frees memory, and then the same request is served at once. */

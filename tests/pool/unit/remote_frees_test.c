@@ -216,6 +216,18 @@ TEST(test_blocks_of_other_sizes_go_to_the_front_cache_or_the_strategy)
     end_after(&w, 22);
 }
 
+/* A block that is more than 1/16 larger than the request goes back to the strategy, which divides it. */
+TEST(test_a_much_larger_block_is_not_reused)
+{
+    struct world w = open_world(free_of_charge());
+    get_some(&w, 0, 1, 64 * KIB);
+    others_free(&w, 0, 1);
+    get_some(&w, 1, 1, 4 * KIB);
+    assert_in_range(weir_block_capacity(blocks[1]), 4 * KIB, 5 * KIB);
+    others_free(&w, 1, 1);
+    end_after(&w, 2);
+}
+
 TEST(test_the_remote_free_list_is_bounded_in_bytes)
 {
     enum { count = 30, most = 8 };

@@ -21,10 +21,10 @@
 #include "front.h"
 #include "tuning.h"
 
-#include <linux/membarrier.h>
+#include "shared/thread_barrier.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static pthread_mutex_t lists = PTHREAD_MUTEX_INITIALIZER;
@@ -300,14 +300,7 @@ static bool has_barrier;
 
 static void find_barrier(void)
 {
-    has_barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0;
-}
-
-/* Makes each running thread of the process pass a memory barrier: stores that it made before are seen by the caller,
- * and loads that it makes afterwards see the caller's stores. Returns false if the system cannot. */
-static bool pass_barriers(void)
-{
-    return has_barrier && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0;
+    has_barrier = thread_barrier_register();
 }
 
 /* Keeps the thread of a bin or slot from taking blocks. Returns true if there are blocks. */
@@ -398,7 +391,7 @@ static bool empty_other(weir__host_cache *cache)
     WEIR_ASSERT_HELD(&lists);
     (void)pthread_mutex_lock(&cache->lock);
     const bool has_blocks = close_all(cache);
-    const bool is_passed = has_blocks && pass_barriers();
+    const bool is_passed = has_blocks && has_barrier && thread_barrier_pass();
     if (is_passed) {
         take_all(cache, NULL);
     } else {
