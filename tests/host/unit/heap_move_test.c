@@ -296,12 +296,12 @@ TEST(another_file_takes_the_number)
         begin(&t, 0);
         const int before = dup(0);
         assert_int_equal(close(before), 0); /* the heap's userfaultfd gets this number */
-        play(&t, 2000);
+        play(&t, 1000);
         assert_true(stats_of(&t).moved_bytes > 0);
         assert_int_equal(close(before), 0);
         assert_int_equal(i == 0 ? open("/dev/null", O_RDWR) : open_userfaultfd(), before);
         const uint64_t moved = stats_of(&t).moved_bytes;
-        play(&t, 2000);
+        play(&t, 1000);
         assert_true(stats_of(&t).remade_bytes > 0);
         assert_int_equal(stats_of(&t).moved_bytes, moved);
         end(&t);

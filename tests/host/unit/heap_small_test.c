@@ -91,9 +91,39 @@ TEST(test_sized_frees)
                 assert_int_equal(weir_host_free_sized(pool, block, size), WEIR_OK);
             }
         }
+        for (uint64_t size = 100000; size < 3000000; size *= 2) {
+            void *block = NULL;
+            assert_int_equal(weir_host_alloc(pool, size, WEIR_HOST_THREAD_NODE, &block), WEIR_OK);
+            assert_int_equal(weir_host_free_sized(pool, block, size + 10000), WEIR_ERR_INVALID);
+            assert_int_equal(weir_host_free_sized(pool, block, size - 10000), WEIR_ERR_INVALID);
+            assert_int_equal(weir_host_free_sized(pool, block, size), WEIR_OK);
+        }
         assert_int_equal(weir_host_check(pool, NULL), WEIR_OK);
         assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
     }
+}
+
+/* A pool with a pad hands out more than is usable. In a heap over it, too, the pad is not usable: a program that fills
+ * a block to its end would write where the pool promised room. */
+TEST(test_pads_are_not_usable)
+{
+    weir_host_pool_config pool_config = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    weir_host_pool *pool = NULL;
+    weir_heap *heap = NULL;
+    pool_config.flags = WEIR_HOST_PAGEABLE;
+    assert_int_equal(weir_host_pool_create(&pool_config, &pool), WEIR_OK);
+    config.source.host_pool = pool;
+    assert_int_equal(weir_heap_create(&config, &heap), WEIR_OK);
+    for (size_t size = 1; size < 3000000; size = size * 3 + 1) {
+        void *block = weir_heap_alloc(heap, size);
+        weir_host_info info = WEIR_HOST_INFO_INIT;
+        assert_int_equal(weir_host_query(pool, block, &info), WEIR_OK);
+        assert_in_range(weir_heap_usable_size(heap, block), size, info.size);
+        assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
+    }
+    assert_int_equal(weir_heap_destroy(heap), WEIR_OK);
+    assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }
 
 /* --- wrong frees --- */

@@ -57,6 +57,23 @@ TEST(test_tally_is_exact)
     free(tally);
 }
 
+/* A thread whose cell belongs to another thread counts in a cell that it shares, and makes peaks as well. */
+TEST(test_tally_of_a_shared_cell)
+{
+    weir__tally *tally = aligned_alloc(WEIR__HEAP_LINE, sizeof(*tally));
+    assert_non_null(tally);
+    weir__tally_init(tally);
+    atomic_store(&weir__tally_mine(tally)->owner, 1);
+    weir__tally_add(tally, 100);
+    weir__tally_remove(tally, 100);
+    weir__tally_add(tally, 10);
+    assert_int_equal(weir__tally_live(tally), 10);
+    assert_int_equal(weir__tally_peak(tally), 100);
+    assert_true(weir__tally_check(tally));
+    weir__tally_fini(tally);
+    free(tally);
+}
+
 /* The cells of a tally return the bytes that they have set aside, and a thread may give back bytes that another thread
  * took. */
 TEST(test_tally_of_cells)
@@ -884,6 +901,70 @@ TEST(test_one_limit)
 }
 
 /* The limit changes while the heap is in use. */
+/* Idle memory of at most the given number of bytes stays at a trim. */
+TEST(test_a_trim_keeps_what_it_is_told)
+{
+    weir_heap *heap = heap_with(0, 0, 0);
+    void *blocks[32];
+    for (size_t i = 0; i < 32; i++) {
+        blocks[i] = weir_heap_alloc(heap, MIB);
+        assert_non_null(blocks[i]);
+    }
+    for (size_t i = 0; i < 32; i++) {
+        assert_int_equal(weir_heap_free(heap, blocks[i]), WEIR_OK);
+    }
+    const uint64_t before = stats_of(heap).held_bytes;
+    uint64_t released = 0;
+    assert_true(before >= 32 * MIB);
+    assert_int_equal(weir_heap_trim(heap, 8 * MIB, &released), WEIR_OK);
+    assert_in_range(stats_of(heap).held_bytes, 4 * MIB, 8 * MIB);
+    assert_int_equal(released, before - stats_of(heap).held_bytes);
+    end_heap(heap);
+}
+
+/* --- callbacks in callbacks --- */
+
+static weir_heap *inner;
+static unsigned inner_calls;
+static unsigned outer_calls;
+
+static bool inner_reclaim(void *ctx, weir_heap *heap, size_t size, uint32_t attempt)
+{
+    (void)size;
+    assert_ptr_equal(heap, inner);
+    inner_calls++;
+    assert_null(weir_heap_alloc(*(weir_heap **)ctx, 4 * MIB)); /* does not call outer_reclaim inside itself */
+    return attempt > 0;
+}
+
+static bool outer_reclaim(void *ctx, weir_heap *heap, size_t size, uint32_t attempt)
+{
+    (void)ctx;
+    (void)heap;
+    (void)size;
+    outer_calls++;
+    assert_null(weir_heap_alloc(inner, 4 * MIB));
+    return attempt > 0;
+}
+
+/* The callback of one heap may ask another heap, whose callback is called. Only its own is not called again. */
+TEST(test_reclaim_of_another_heap)
+{
+    weir_heap *outer = NULL;
+    weir_heap_config config = WEIR_HEAP_CONFIG_INIT;
+    config.limit_bytes = MIB;
+    config.reclaim = inner_reclaim;
+    config.reclaim_ctx = &outer;
+    assert_int_equal(weir_heap_create(&config, &inner), WEIR_OK);
+    config.reclaim = outer_reclaim;
+    assert_int_equal(weir_heap_create(&config, &outer), WEIR_OK);
+    assert_null(weir_heap_alloc(outer, 2 * MIB));
+    assert_int_equal(outer_calls, 1);
+    assert_int_equal(inner_calls, 1);
+    end_heap(outer);
+    end_heap(inner);
+}
+
 TEST(test_another_limit)
 {
     weir_heap *heap = plain_heap();

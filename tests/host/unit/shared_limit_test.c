@@ -380,6 +380,26 @@ TEST(the_last_byte_is_given)
     ok(weir_shared_limit_destroy(limit));
 }
 
+/* A peak is what was held at once: requests that the limit refuses are none of it, and a peak stays when less is held
+ * later. */
+TEST(a_refused_request_is_no_peak)
+{
+    weir_shared_limit *limit = join(NULL, 8 * MIB);
+    weir_heap *heap = heap_under(limit);
+    weir_heap_stats stats = WEIR_HEAP_STATS_INIT;
+    void *block = weir_heap_alloc(heap, 6 * MIB);
+    assert_non_null(block);
+    assert_null(weir_heap_alloc(heap, 4 * MIB));
+    ok(weir_heap_get_stats(heap, &stats));
+    assert_in_range(stats.peak_held_bytes, 6 * MIB, 8 * MIB);
+    ok(weir_heap_free(heap, block));
+    ok(weir_heap_trim(heap, 0, NULL));
+    assert_non_null(weir_heap_alloc(heap, MIB));
+    assert_in_range(stats_of(limit).peak_held_bytes, 6 * MIB, 8 * MIB);
+    ok(weir_heap_destroy(heap));
+    ok(weir_shared_limit_destroy(limit));
+}
+
 static void join_and_exit(const char *name)
 {
     weir_shared_limit *limit = NULL;

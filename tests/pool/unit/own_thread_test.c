@@ -79,7 +79,7 @@ static void *look_until_alone(void *first)
         (void)pthread_join(program_thread, NULL);
     }
     for (int i = 0; !weir__own_threads_are_alone(); i++) {
-        if (first != NULL && i == 2000) {
+        if (first != NULL && i == 500) {
             _exit(4);
         }
         look_again();
