@@ -116,6 +116,11 @@ static inline weir_status weir__leftovers_give(weir__leftovers *all, void *owner
     return status;
 }
 
+/* Makes the call of a note, and keeps the note if it fails, in the list of a device: for an object that stands on the
+ * device and ends with it at the latest. The call's owner is the device. It is made at the device's next calls for
+ * memory, and the device is not destroyed before it has succeeded. Of core/src/device/device.c, for the host pool. */
+weir_status weir__device_give_back(weir_device *device, weir__leftover *left);
+
 /* Makes the calls of all notes again. Returns WEIR_OK if no note is left, else the first failure. Leaves the thread's
  * last sentence of a refusal as it was: the caller's own call may succeed. */
 static inline weir_status weir__leftovers_retry(weir__leftovers *all, void *owner)

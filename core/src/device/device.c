@@ -196,16 +196,23 @@ static weir_status retry_left(weir_device *device)
 
 static weir_status give_back(weir_device *device, weir__leftover *what)
 {
-    const int cancel_state = cancel_disable();
     weir__leftover *left = weir__leftover_new(what->give);
-    weir_status status = WEIR_OK;
     if (left != NULL) {
         *left = *what;
-        status = weir__leftovers_give(&device->left, device, left);
-    } else { /* no host memory for a note */
-        status = what->give(device, what);
-        status = status == WEIR_OK ? status : what->give(device, what);
+        return weir__device_give_back(device, left);
     }
+    /* no host memory for a note */
+    const int cancel_state = cancel_disable();
+    weir_status status = what->give(device, what);
+    status = status == WEIR_OK ? status : what->give(device, what);
+    cancel_restore(cancel_state);
+    return status;
+}
+
+weir_status weir__device_give_back(weir_device *device, weir__leftover *left)
+{
+    const int cancel_state = cancel_disable();
+    const weir_status status = weir__leftovers_give(&device->left, device, left);
     cancel_restore(cancel_state);
     return status;
 }

@@ -2,6 +2,7 @@
  * threads without a context, copies that still read memory that is freed after them, and every ACL call failing. */
 #include "acl_test.h"
 
+#include <weir/ascendcl.h>
 #include <weir/host.h>
 
 #include <pthread.h>
@@ -261,12 +262,16 @@ static int errand_main(const char *kind)
     config.chunk_bytes = 4 * MIB;
     TRY(weir_host_pool_create(&config, &pool) == WEIR_OK);
     const int failed = pool_under_faults(pool, stream);
-    assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    weir_status ended = weir_device_destroy(device);
+    if (ended == WEIR_ERR_DEVICE) { /* gives back what the pool could not, when ACL works again */
+        (void)weir_ascendcl_fail(NULL, 0, 0);
+        ended = weir_device_destroy(device);
+    }
+    TRY(ended == WEIR_OK);
     return failed;
 }
 
-/* Returns the exit status of the process. FOUND means that some memory was never given back. This happens if each call
- * that gives memory back fails. */
+/* Returns the exit status of the process. */
 static int run_errand(const char *faults, const char *kind)
 {
     char command[512];
@@ -292,9 +297,7 @@ TEST(test_every_acl_call_fails)
             (void)snprintf(faults, sizeof(faults), "%s%s", calls[i], times[t]);
             const int given = run_errand(faults, "given");
             const int registered = run_errand(faults, "registered");
-            const bool for_good = t == 3;
-            if ((given != 0 && !(for_good && given == FOUND)) ||
-                (registered != 0 && !(for_good && registered == FOUND))) {
+            if (given != 0 || registered != 0) {
                 fail_msg("%s: %d %d", faults, given, registered);
             }
         }

@@ -74,7 +74,7 @@ static const weir_device_ops pass_ops = {
 /* A call of weir. Only requests for host memory during such a call are counted. */
 #define POOL(call) (counting = true, pool_result(call))
 
-static weir_status pool_result(weir_status status)
+static inline weir_status pool_result(weir_status status)
 {
     counting = false;
     return status;

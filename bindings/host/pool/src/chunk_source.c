@@ -268,6 +268,9 @@ static weir_status undo(const struct attempt *a)
     WEIR_ASSERT_HELD(&a->node->pool->runtime_lock);
     const weir_host_runtime *runtime = &a->node->pool->runtime;
     weir_status status = WEIR_OK;
+    if (a->node->pool->is_abandoned) {
+        return WEIR_OK;
+    }
     if (a->kind == WEIR_HOST_RUNTIME) {
         return give_to_runtime(a);
     }

@@ -74,7 +74,11 @@ struct weir__host_node {
 };
 
 weir_status weir__host_node_init(weir__host_node *node, weir_host_pool *pool, int32_t number);
-weir_status weir__host_node_fini(weir__host_node *node);
+/* Destroys the pools of a node and gives its memory back. Returns the first failure; *is_empty becomes false if the
+ * runtime has not taken everything back, and a later call tries again. */
+weir_status weir__host_node_empty(weir__host_node *node, bool *is_empty);
+/* Frees the records of an empty node. */
+void weir__host_node_fini(weir__host_node *node);
 /* Takes a run of whole pages. Returns its description, in state LIVE. On failure, returns NULL and stores the error in
  * *status. */
 weir__host_run *weir__host_node_take(weir__host_node *node, uint64_t size, uint64_t align, weir_status *status);
@@ -350,6 +354,8 @@ struct weir_host_pool {
     uint64_t gives;               /* number of times that a chunk was given back; protected by runtime_lock */
     _Atomic uint64_t flushes;     /* flushes that did not reach other threads' caches: each thread follows */
     weir__host_decay decay;
+    struct weir__leftover *at_last; /* for the runtime's device, which ends the pool if the runtime fails at its end */
+    bool is_abandoned;              /* the runtime keeps the chunks that it has not taken back */
     size_t node_count;
     weir__host_node *nodes;
 };

@@ -311,7 +311,7 @@ static void keep_first(weir_status *first, weir_status status)
     *first = *first != WEIR_OK ? *first : status;
 }
 
-weir_status weir__host_node_fini(weir__host_node *node)
+weir_status weir__host_node_empty(weir__host_node *node, bool *is_empty)
 {
     weir_status first = WEIR_OK;
     if (node->pool == NULL) {
@@ -319,13 +319,27 @@ weir_status weir__host_node_fini(weir__host_node *node)
     }
     if (node->engine != NULL) {
         node->pool->config.engine->destroy(node->engine);
+        node->engine = NULL;
     }
     keep_first(&first, weir_pool_destroy(node->given));
     keep_first(&first, weir_pool_destroy(node->mapped));
-    (void)!weir_device_destroy(node->device); /* cannot fail: no pool uses the device any more */
+    node->given = node->mapped = NULL;
+    const weir_status ended = weir_device_destroy(node->device); /* gives back what the pools could not */
+    if (ended == WEIR_OK) {
+        node->device = NULL;
+    }
+    *is_empty = *is_empty && ended == WEIR_OK;
+    keep_first(&first, ended);
+    return first;
+}
+
+void weir__host_node_fini(weir__host_node *node)
+{
+    if (node->pool == NULL) {
+        return;
+    }
     weir__host_device_fini(node);
     weir__host_pageable_fini(node);
     weir__slab_fini(&node->chunk_descriptions); /* the chunks' memory has already been given back */
     (void)pthread_mutex_destroy(&node->chunk_lock);
-    return first;
 }

@@ -9,6 +9,7 @@
 #include "host_internal.h"
 #include "numa_pages.h"
 #include "shared/hold.h"
+#include "shared/leftovers.h"
 #include "shared_limit_internal.h"
 #include "tuning.h"
 
@@ -285,26 +286,83 @@ static void keep_first(weir_status *first, weir_status status)
     *first = *first != WEIR_OK ? *first : status;
 }
 
-/* Frees a pool that may be initialized in part. */
-static weir_status end(weir_host_pool *pool)
+/* Gives the memory of all nodes back. May be called again. Returns the first failure; *is_empty becomes false if the
+ * runtime has not taken everything back. */
+static weir_status empty(weir_host_pool *pool, bool *is_empty)
 {
     WEIR_ASSERT(atomic_load_explicit(&pool->holds, memory_order_relaxed) == 0);
     weir_status first = WEIR_OK;
+    *is_empty = true;
     for (size_t i = 0; i < pool->node_count; i++) {
-        keep_first(&first, weir__host_node_fini(&pool->nodes[i]));
+        keep_first(&first, weir__host_node_empty(&pool->nodes[i], is_empty));
+    }
+    return first;
+}
+
+static void free_pool(weir_host_pool *pool)
+{
+    WEIR_ASSERT(atomic_load_explicit(&pool->holds, memory_order_relaxed) == 0);
+    for (size_t i = 0; i < pool->node_count; i++) {
+        weir__host_node_fini(&pool->nodes[i]);
     }
     weir__host_pending_destroy(pool->pending);
     weir__host_registry_fini(&pool->registry);
     weir__slab_fini(&pool->runs);
     weir_topology_destroy(pool->own_topology);
-    if (pool->runtime.device != NULL) {
-        keep_first(&first, weir_device_release(pool->runtime.device));
-    }
     (void)pthread_mutex_destroy(&pool->decay.lock);
     (void)pthread_mutex_destroy(&pool->lock);
     (void)pthread_mutex_destroy(&pool->runtime_lock);
+    free(pool->at_last);
     free(pool->nodes);
     free(pool);
+}
+
+/* Ends a pool later, when its device calls: the first failure may have been one of a short time. */
+static weir_status end_left(void *device, weir__leftover *left)
+{
+    weir_host_pool *pool = left->object;
+    WEIR_ASSERT(pool->runtime.device == device && pool->at_last == NULL);
+    (void)device;
+    bool is_empty = true;
+    const weir_status status = empty(pool, &is_empty);
+    if (is_empty) {
+        free_pool(pool);
+        return WEIR_OK;
+    }
+    return status;
+}
+
+/* Leaves a pool whose memory the runtime has not taken back to the runtime's device. The bytes no longer count under a
+ * shared limit, which may end before the device. */
+static void leave_to_device(weir_host_pool *pool)
+{
+    WEIR_ASSERT(pool->at_last != NULL && pool->runtime.device != NULL);
+    weir__leftover *left = pool->at_last;
+    pool->at_last = NULL;
+    left->object = pool;
+    if (pool->ledger->shared != NULL) {
+        weir__shared_limit_give(pool->ledger->shared, atomic_load(&pool->ledger->held_bytes));
+        pool->ledger->shared = NULL;
+    }
+    (void)!weir__device_give_back(pool->runtime.device, left);
+}
+
+/* Ends a pool that may be initialized in part. */
+static weir_status end(weir_host_pool *pool)
+{
+    bool is_empty = true;
+    weir_device *device = pool->runtime.device;
+    weir_status first = empty(pool, &is_empty);
+    if (!is_empty && device != NULL) {
+        leave_to_device(pool);
+    } else {
+        pool->is_abandoned = true; /* nothing tells if a runtime without a device still lives later */
+        (void)empty(pool, &is_empty);
+        free_pool(pool);
+    }
+    if (device != NULL) {
+        keep_first(&first, weir_device_release(device));
+    }
     return first;
 }
 
@@ -334,10 +392,12 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
         pool->ledger->machine_bytes = weir__host_machine_bytes();
         pool->ledger->is_in_group = weir__cgroup_read("").limit_bytes != UINT64_MAX;
     }
+    pool->at_last = weir__leftover_new(end_left);
     if (status == WEIR_OK) {
-        status = weir__host_registry_init(&pool->registry);
+        status = pool->at_last != NULL ? weir__host_registry_init(&pool->registry) : WEIR_ERR_NO_MEMORY;
     }
     if (status != WEIR_OK) {
+        free(pool->at_last);
         free(pool);
         return status;
     }

@@ -138,7 +138,8 @@ WEIR_API weir_status weir_host_pool_create(const weir_host_pool_config *config, 
 /* Destroys the pool: waits for the streams of weir_host_free_after, unregisters, unlocks and unmaps. Blocks that were
  * not freed become invalid. Threads that still have blocks of the pool in their caches may go on running and end, but
  * no thread may use the pool any more. NULL is allowed. WEIR_ERR_DEVICE: the first failure of the runtime; the pool is
- * destroyed all the same. WEIR_ERR_BUSY: a heap uses the pool, or weir_host_pool_hold was called; nothing has
+ * destroyed all the same, and calls of runtime.device for memory, or its weir_device_destroy, give back what the
+ * runtime did not take. WEIR_ERR_BUSY: a heap uses the pool, or weir_host_pool_hold was called; nothing has
  * changed. */
 WEIR_API weir_status weir_host_pool_destroy(weir_host_pool *pool);
 
