@@ -245,11 +245,25 @@ void weir__acl_stream_ends(void *native)
 
 /* --- detach --- */
 
+/* Waits for the stream of an attachment. ACL refuses the wait while the stream is being captured. */
+static weir_status wait_for_stream(const weir_acl_attachment *self)
+{
+    enum { STREAM_CAPTURED = 107027 };
+    int code = 0;
+    const char *text = "";
+    const weir_status status = weir__acl_sync(self->native, self->context);
+    weir__acl_last(&code, &text);
+    return status == WEIR_ERR_DEVICE && code == STREAM_CAPTURED
+               ? weir_refuse(WEIR_ERR_BUSY, "weir_acl_detach: stream %p is being captured: detach after the capture",
+                             self->native)
+               : status;
+}
+
 /* Waits for the stream and removes the registration. On failure nothing has changed. */
 static weir_status disconnect(weir_acl_attachment *self)
 {
     WEIR_ASSERT(self->busy && self->state == ATTACHED && self->native != NULL);
-    const weir_status status = weir__acl_sync(self->native, self->context);
+    const weir_status status = wait_for_stream(self);
     return status == WEIR_OK && self->registers ? weir__acl_leave_registry(self->native, self) : status;
 }
 

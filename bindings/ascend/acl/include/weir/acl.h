@@ -155,8 +155,9 @@ WEIR_API weir_status weir_acl_attach(weir_pool *pool, void *acl_stream, weir_acl
  * another one, the other one stays. NULL is allowed. No executor may be running on the stream.
  *
  * WEIR_ERR_BUSY: ACL holds blocks that are not freed yet (weir_acl_notify_idle tells when ACL holds none), or another
- * thread is detaching, or creating or destroying a stream of the attachment; nothing has changed. (The graph engine
- * caches blocks and frees them when the model is unloaded or the stream is destroyed.) WEIR_ERR_DEVICE: the wait or the
+ * thread is detaching, or creating or destroying a stream of the attachment, or the stream is being captured; nothing
+ * has changed. (The graph engine caches blocks and frees them when the model is unloaded or the stream is destroyed.)
+ * WEIR_ERR_DEVICE: the wait or the
  * removal of the registration failed; the pool is still attached, call again. (If the attachment is that of a device,
  * the streams before the failing one are then detached, and new streams are still attached.) WEIR_ERR_INVALID: not an
  * attachment. A detached attachment is recognised until 64 more have been detached. A stream that is being destroyed
