@@ -6,6 +6,7 @@
 #include "recorder.h"
 
 #include <acl/acl_op_compiler.h>
+#include <weir/ascendcl.h>
 
 #include <math.h>
 
@@ -408,6 +409,63 @@ TEST(sizes_are_exact)
 {
     scenario(exact_body);
     report_is_clean();
+}
+
+/* Ways to order the work of two streams that share an allocator. */
+enum sharing { NO_ORDER, BY_STREAM, BY_EVENT, BY_QUERY, ON_DEVICE, SHARINGS };
+
+static enum sharing sharing;
+
+static void order_by(aclrtStream first, aclrtStream second)
+{
+    aclrtEvent event;
+    aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+    OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    if (sharing == BY_STREAM) {
+        OK(aclrtSynchronizeStream(first));
+    } else if (sharing == BY_EVENT) {
+        OK(aclrtRecordEvent(event, first));
+        OK(aclrtSynchronizeEvent(event));
+    } else if (sharing == BY_QUERY) {
+        OK(aclrtStreamQuery(first, &status));
+        CHECK(status == ACL_STREAM_STATUS_COMPLETE);
+    } else if (sharing == ON_DEVICE) {
+        OK(aclrtRecordEvent(event, first));
+        OK(aclrtStreamWaitEvent(second, event));
+    }
+    OK(aclrtDestroyEvent(event));
+}
+
+static void sharing_body(void)
+{
+    double v[4] = {1};
+    struct tensor x = make(ACL_FLOAT, 1, (const int64_t[]){4}, v), y = make(ACL_FLOAT, 1, (const int64_t[]){4}, v);
+    struct recorder *r = recorder_create(true);
+    aclrtStream first, second;
+    OK(aclrtCreateStream(&first));
+    OK(aclrtCreateStream(&second));
+    OK(aclrtAllocatorRegister(first, r->desc));
+    OK(aclrtAllocatorRegister(second, r->desc));
+    OK(execute("Add", &x, &x, &x, NULL, first));
+    weir_ascendcl_advance(1000000000); /* the first operator is over, by luck */
+    order_by(first, second);
+    OK(execute("Add", &y, &y, &y, NULL, second));
+    CHECK(weir_ascendcl_warning_count("one allocator object") == (sharing == NO_ORDER ? 1 : 0));
+    OK(aclrtSynchronizeDevice());
+    OK(aclrtAllocatorUnregister(first));
+    OK(aclrtAllocatorUnregister(second));
+    OK(aclrtDestroyStream(first));
+    OK(aclrtDestroyStream(second));
+    recorder_destroy(r);
+    drop(&x);
+    drop(&y);
+}
+
+TEST(one_allocator_for_two_streams_needs_an_order)
+{
+    for (sharing = NO_ORDER; sharing < SHARINGS; sharing++) {
+        scenario(sharing_body);
+    }
 }
 
 /* An operator that runs before any registration fixes the stream's allocator for good, unless the switch allows a

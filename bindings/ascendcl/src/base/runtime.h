@@ -221,6 +221,9 @@ typedef struct acl__above {
     void (*stream_deleted)(acl__stream *stream);
     /* mem_pool.c: a stream was synchronised, even if the result is an error. */
     void (*synced)(acl__stream *stream);
+    /* order.c: the host has seen all work of a stream complete, or the latest recording of an event. */
+    void (*stream_seen)(const acl__stream *stream);
+    void (*event_seen)(const void *event);
     /* mem_pool.c: an event was recorded on a stream; a stream was made to wait for an event's latest recording. */
     void (*recorded)(const void *event, acl__stream *stream);
     void (*waited)(acl__stream *stream, const void *event);

@@ -19,6 +19,7 @@
 #include "executors/consumer.h"
 
 #include "base/report.h"
+#include "memory/order.h"
 
 #include <stdlib.h>
 
@@ -37,6 +38,8 @@ struct acl__wrapper {
     struct span *spans;
     uint32_t references; /* reference count: one of the table, one of each execution; guarded by acl__executors_lock */
     uint32_t executing;
+    acl__stamp
+        last; /* the end of the stream's work when the last execution was queued; guarded by the runtime's lock */
 };
 
 /* State kept for a stream. */
@@ -218,8 +221,16 @@ static bool has_unfinished(const acl__stream *stream)
            (stream->held_first != NULL || weir_sim_stream_tail(acl__rt.sim, stream->sim) > weir_sim_now(acl__rt.sim));
 }
 
-/* Warns when another stream with unfinished work uses the same allocator object. The vendor requires that stream to be
- * synchronised first. */
+/* True if an execution of the wrapper's stream is being queued, or is not known to come before the next work of the
+ * line's stream. That it happens to be over does not count. */
+static bool may_overlap(const acl__wrapper *wrapper, const acl__line *line)
+{
+    return wrapper->executing > 0 ||
+           !(line != NULL ? acl__stamp_is_before(&wrapper->last, line) : acl__stamp_is_seen(&wrapper->last));
+}
+
+/* Warns when another stream uses the same allocator object, and no order is known between its work and this stream's.
+ * The vendor requires that stream to be synchronised first. */
 static void watch_sharing(const acl__supply *supply)
 {
     WEIR_ASSERT_HELD(&acl__executors_lock);
@@ -229,7 +240,7 @@ static void watch_sharing(const acl__supply *supply)
     for (const struct entry *e = entries; e != NULL && !overlaps; e = e->next) {
         if (e->stream != supply->stream && e->wrapper != NULL &&
             e->wrapper->allocator.object == supply->wrapper->allocator.object) {
-            overlaps = e->wrapper->executing > 0 || has_unfinished(e->stream);
+            overlaps = may_overlap(e->wrapper, acl__line_of(supply->stream));
         }
     }
     if (overlaps) {
@@ -344,6 +355,9 @@ static aclError find_stream(acl__supply *supply, aclrtStream stream)
     ACL_TRY(acl__stream_of(stream, &supply->stream));
     supply->stream_id = supply->stream->id;
     acl__rt.above.stream_ends = stream_ends;
+    if (acl__rt.above.stream_seen == NULL) {
+        acl__order_begin();
+    }
     return ACL_SUCCESS;
 }
 
@@ -370,6 +384,17 @@ aclError acl__supply_begin(acl__supply *supply, aclrtStream stream, acl__executo
     return ACL_SUCCESS;
 }
 
+/* Notes how far the stream's work goes now. */
+static void note_end(const acl__supply *supply)
+{
+    ACL_HOLD_LOCK();
+    acl__line *line =
+        check_stream(supply->stream, supply->stream_id) == ACL_SUCCESS ? acl__line_of(supply->stream) : NULL;
+    if (line != NULL) {
+        supply->wrapper->last = acl__stamp_make(line, false);
+    }
+}
+
 void acl__supply_end(acl__supply *supply)
 {
     if (supply->wrapper == NULL) {
@@ -378,6 +403,7 @@ void acl__supply_end(acl__supply *supply)
     (void)pthread_mutex_lock(&acl__executors_lock);
     WEIR_ASSERT(supply->wrapper->executing > 0);
     supply->wrapper->executing--;
+    note_end(supply);
     (void)pthread_mutex_unlock(&acl__executors_lock);
     wrapper_release(supply->wrapper);
     supply->wrapper = NULL;

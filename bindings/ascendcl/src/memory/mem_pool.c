@@ -727,7 +727,7 @@ static void tidy(struct pool *p)
 static void synced(acl__stream *stream)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    acl__order_synced(stream);
+    (void)stream;
     for (struct pool *p = first_pool; p != NULL; p = p->next) {
         tidy(p);
         if (idle_bytes(p) > p->threshold) {
@@ -743,8 +743,7 @@ static void synced(acl__stream *stream)
 static void hear_of_order(void)
 {
     acl__rt.above.synced = synced;
-    acl__rt.above.recorded = acl__order_recorded;
-    acl__rt.above.waited = acl__order_waited;
+    acl__order_begin();
 }
 
 /* --- pools --- */

@@ -185,7 +185,7 @@ static void host_sees(uint64_t serial, uint64_t tick)
     }
 }
 
-void acl__order_synced(const acl__stream *stream)
+static void stream_seen(const acl__stream *stream)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     acl__line *line = line_find(stream);
@@ -220,7 +220,7 @@ static void forget(const void *event)
     }
 }
 
-void acl__order_recorded(const void *event, acl__stream *stream)
+static void event_recorded(const void *event, acl__stream *stream)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const acl__line *line = line_find(stream);
@@ -243,7 +243,7 @@ void acl__order_recorded(const void *event, acl__stream *stream)
     *bucket = m;
 }
 
-void acl__order_waited(acl__stream *stream, const void *event)
+static void event_waited(acl__stream *stream, const void *event)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const struct mark *m = *mark_link(event);
@@ -251,6 +251,23 @@ void acl__order_waited(acl__stream *stream, const void *event)
     for (size_t i = 0; line != NULL && i < m->count; i++) {
         learn(line, m->entries[i].serial, m->entries[i].tick);
     }
+}
+
+static void event_seen(const void *event)
+{
+    const struct mark *m = *mark_link(event);
+    for (size_t i = 0; m != NULL && i < m->count; i++) {
+        host_sees(m->entries[i].serial, m->entries[i].tick);
+    }
+}
+
+void acl__order_begin(void)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    acl__rt.above.stream_seen = stream_seen;
+    acl__rt.above.event_seen = event_seen;
+    acl__rt.above.recorded = event_recorded;
+    acl__rt.above.waited = event_waited;
 }
 
 /* --- stamps --- */

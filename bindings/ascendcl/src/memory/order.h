@@ -42,9 +42,7 @@ bool acl__stamp_is_before(const acl__stamp *stamp, const acl__line *line);
 /* Makes the line's stream wait for all work up to the stamp. Returns false on failure. */
 bool acl__stamp_join(acl__stamp *stamp, acl__line *line);
 
-/* Notes that the host now knows all work of the stream to be complete. */
-void acl__order_synced(const acl__stream *stream);
-void acl__order_recorded(const void *event, acl__stream *stream);
-void acl__order_waited(acl__stream *stream, const void *event);
+/* Begins to hear of recordings, waits and what the host sees. */
+void acl__order_begin(void);
 
 #endif

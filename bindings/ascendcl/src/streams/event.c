@@ -640,6 +640,13 @@ ACL_EXPORT aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle
 
 /* --- queries by the host --- */
 
+static void tell_seen(const acl__event *event)
+{
+    if (acl__rt.above.event_seen != NULL) {
+        acl__rt.above.event_seen(event);
+    }
+}
+
 /* Returns true if the event is complete. Returns `unrecorded` if the event was never recorded. Each query costs time,
  * so that time passes for a program that polls. */
 static bool poll(const acl__event *event, bool unrecorded)
@@ -649,6 +656,7 @@ static bool poll(const acl__event *event, bool unrecorded)
     const bool complete = event->latest != NULL ? is_complete(event->latest) : unrecorded;
     if (complete && event->latest != NULL) {
         host_saw(event->latest);
+        tell_seen(event);
     }
     return complete;
 }
@@ -715,6 +723,9 @@ static aclError synchronize_locked(aclrtEvent handle, int64_t timeout_ms)
     }
     acl__record *record = record_hold(event->latest);
     const aclError error = wait_for(record, timeout_ms);
+    if (error == ACL_SUCCESS && event->live && event->latest == record) {
+        tell_seen(event);
+    }
     acl__record_release(record);
     return error;
 }

@@ -371,6 +371,13 @@ static uint64_t target_of(const acl__stream *stream)
     return stream->held_first == NULL ? tail_of(stream) : 0;
 }
 
+static void tell_seen(const acl__stream *stream)
+{
+    if (acl__rt.above.stream_seen != NULL) {
+        acl__rt.above.stream_seen(stream);
+    }
+}
+
 /* Tells the auditor and the pools that the host has seen all of the stream's work complete. Returns a task's error and
  * clears it. */
 static aclError saw_end(acl__stream *stream)
@@ -383,6 +390,7 @@ static aclError saw_end(acl__stream *stream)
     } else {
         (void)acl__fail(error, "a task of stream %d failed", stream->id);
     }
+    tell_seen(stream);
     if (acl__rt.above.synced != NULL) {
         acl__rt.above.synced(stream);
     }
@@ -483,6 +491,7 @@ ACL_EXPORT aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *stat
     *status = is_idle(stream) || is_driven_elsewhere(stream) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     if (*status == ACL_STREAM_STATUS_COMPLETE) {
         acl__host_saw(stream);
+        tell_seen(stream);
     }
     return stream->error;
 }
