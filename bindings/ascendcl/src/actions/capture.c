@@ -2,6 +2,7 @@
  * graphs. streams/graph.c has the graphs themselves.
  */
 #include "actions/actions.h"
+#include "shared/descriptor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,7 +256,7 @@ ACL_EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, u
     ACL_NEED(path);
     acl__graph *graph = NULL;
     ACL_TRY(acl__graph_of(modelRI, &graph));
-    FILE *file = fopen(path, "we");
+    FILE *file = open_stream_above_standard(path, O_WRONLY | O_CREAT | O_TRUNC, "w");
     ACL_REFUSE_IF(file == NULL, ACL_ERROR_RT_PARAM_INVALID, "%s cannot be written", path);
     print_steps(file, graph);
     const bool failed = ferror(file) != 0;

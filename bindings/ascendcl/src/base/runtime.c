@@ -1,6 +1,8 @@
 /* runtime.c: the runtime's state, its locks, the count of calls. */
 #include "base/runtime.h"
 
+#include <sched.h>
+
 acl__runtime acl__rt = {
     .changed = PTHREAD_COND_INITIALIZER,
     .engine = {.wake = PTHREAD_COND_INITIALIZER, .last = &acl__rt.engine.first},
@@ -40,8 +42,15 @@ uint64_t acl__calls(acl__function function)
 
 /* --- the locks, and fork --- */
 
+/* Threads that want the lock within a second. The others let them pass: a thread that calls all the time could take the
+ * lock again and again before a waiting thread has woken. */
+static atomic_uint hurried;
+
 void acl__lock(void)
 {
+    while (atomic_load_explicit(&hurried, memory_order_relaxed) > 0) {
+        (void)sched_yield();
+    }
     (void)pthread_mutex_lock(&lock);
 }
 
@@ -50,7 +59,10 @@ bool acl__lock_within_a_second(void)
     struct timespec deadline;
     (void)clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_sec += 1;
-    return pthread_mutex_timedlock(&lock, &deadline) == 0;
+    atomic_fetch_add_explicit(&hurried, 1, memory_order_relaxed);
+    const bool locked = pthread_mutex_timedlock(&lock, &deadline) == 0;
+    atomic_fetch_sub_explicit(&hurried, 1, memory_order_relaxed);
+    return locked;
 }
 
 pthread_mutex_t *acl__mutex(void)
@@ -85,6 +97,7 @@ static void after_fork(void)
 static void in_child(void)
 {
     static const pthread_cond_t fresh = PTHREAD_COND_INITIALIZER;
+    atomic_store_explicit(&hurried, 0, memory_order_relaxed);
     acl__rt.changed = fresh;
     acl__rt.waiters = 0;
     acl__rt.engine.running = false;
