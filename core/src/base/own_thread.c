@@ -1,4 +1,4 @@
-/* core/src/base/own_thread.c: see shared/own_thread.h.
+/* core/src/base/own_thread.c: threads of the library in a foreign process (shared/own_thread.h).
  *
  * Threads of weir have the name NAME, by which a second copy of weir in the same process (inside a plug-in, for
  * example) recognises them too.
@@ -22,18 +22,14 @@
 
 #define NAME "weir-own"
 
-/* Weak, because a statically linked program has no loader and unloads no library. */
-extern __typeof__(dladdr) dladdr __attribute__((weak));
-extern __typeof__(dlopen) dlopen __attribute__((weak));
-
 /* Keeps the library that contains this code (libweir, or a plug-in with weir inside) loaded until the process ends.
- * A library that were unloaded earlier could not join its threads: a thread may wait for a lock that another thread of
- * the program holds. */
+ * The end of the library could not wait for the thread instead: the thread may wait for a lock that a thread of the
+ * program holds. */
 static void keep_library_loaded(void)
 {
     static const char in_this_library = 0;
     Dl_info found;
-    if (dladdr != NULL && dlopen != NULL && dladdr(&in_this_library, &found) != 0) {
+    if (dladdr(&in_this_library, &found) != 0) { /* fails in a statically linked program, which unloads nothing */
         (void)UNCANCELLED(dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
     }
 }
@@ -84,7 +80,7 @@ static bool is_own(int tasks, const char *number)
 {
     char path[64];
     char name[32];
-    (void)snprintf(path, sizeof(path), "%s/comm", number);
+    (void)snprintf(path, sizeof(path), "%.32s/comm", number);
     const int file = above_standard(openat(tasks, path, O_RDONLY | O_CLOEXEC));
     if (file < 0) {
         return errno == ENOENT;
