@@ -142,9 +142,10 @@ WEIR_API void weir_recorder_note(weir_recorder *recorder, const weir_trace_event
  * full. The file is plain text, whatever its name; `weir import` packs it. An existing file of that name is replaced.
  * `source` is as in the config. If the file cannot be written any more (a full disk), it keeps its text up to the last
  * whole line, further events count as lost, and weir_recorder_stop returns WEIR_ERR_DEVICE with the reason in errno.
- * The program receives no SIGXFSZ and no SIGPIPE from these writes, and its signal settings do not change. Return
- * WEIR_ERR_DEVICE if the file cannot be opened: errno holds the reason, and nothing has changed. Other errors are as
- * for the two functions above. */
+ * The program receives no SIGXFSZ and no SIGPIPE from these writes, and its signal settings do not change. The thread
+ * blocks all signals, keeps the library loaded, and ends with the last thread of the program. Return WEIR_ERR_DEVICE if
+ * the file cannot be opened: errno holds the reason, and nothing has changed. Other errors are as for the two functions
+ * above. */
 WEIR_API weir_status weir_recorder_create_file(const char *path, const char *source, weir_recorder **recorder);
 WEIR_API weir_status weir_recorder_start_file(weir_pool *pool, const char *path, const char *source,
                                               weir_recorder **recorder);
