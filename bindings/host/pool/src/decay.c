@@ -137,7 +137,7 @@ void weir__host_decay_now(weir_host_pool *pool)
     }
 }
 
-void weir__host_decay_look(weir_host_pool *pool)
+bool weir__host_decay_look(weir_host_pool *pool)
 {
     weir__host_decay *decay = &pool->decay;
     const uint64_t now_ns = coarse_ns();
@@ -145,4 +145,5 @@ void weir__host_decay_look(weir_host_pool *pool)
     const bool is_busy = now_ns - before_ns < decay->slot_ns / 64;
     atomic_store_explicit(&decay->skip, is_busy ? WEIR__HOST_DECAY_SKIP : 0, memory_order_relaxed);
     weir__host_decay_step(pool, now_ns);
+    return is_busy;
 }

@@ -278,8 +278,9 @@ void weir__host_decay_give(weir__host_decay *decay, uint64_t bytes);
 void weir__host_decay_step(weir_host_pool *pool, uint64_t now_ns);
 /* Gives idle memory back at once, unless another thread is doing so. No lock may be held. */
 void weir__host_decay_now(weir_host_pool *pool);
-/* Reads the clock, and gives idle memory back if a time slot has ended. No lock may be held. */
-void weir__host_decay_look(weir_host_pool *pool);
+/* Reads the clock, and gives idle memory back if a time slot has ended. Returns true if looks follow each other
+ * quickly. No lock may be held. */
+bool weir__host_decay_look(weir_host_pool *pool);
 
 /* --- walk.c: all live blocks --- */
 
@@ -378,7 +379,7 @@ static inline void weir__host_decay_use(weir_host_pool *pool)
         atomic_store_explicit(&decay->skip, skip - 1, memory_order_relaxed);
         return;
     }
-    weir__host_decay_look(pool);
+    (void)weir__host_decay_look(pool);
 }
 
 /* Returns the mark (state byte) of the small block that begins at `address` in the slab of `run`. Returns NULL if no

@@ -758,6 +758,17 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
     return status == WEIR_ERR_NO_MEMORY && weir__host_limit_refused ? WEIR_ERR_LIMIT : status;
 }
 
+/* Called by each slow path of a pool that decays, before it takes or gives back memory. The thread's hits look at the
+ * clock soon afterwards, because the thread may make only few calls from now on. */
+static void use_slowly(weir_host_pool *pool, weir__host_cache *cache)
+{
+    weir__host_decay_use(pool);
+    if (weir__host_decays(pool) && cache != NULL && cache->home_left > DECAY_SELDOM &&
+        atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool) {
+        cache->home_left = DECAY_SELDOM;
+    }
+}
+
 /* Slow path of all allocations: invalid arguments, another node than last time, an empty or missing cache. */
 static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, uint64_t align, int32_t number,
                                           void **ptr, const char *call)
@@ -780,19 +791,19 @@ static OUT_OF_LINE weir_status alloc_slow(weir_host_pool *pool, uint64_t size, u
         return weir_refuse(WEIR_ERR_INVALID, "%s: node %d is no node of the pool", call, (int)number);
     }
     weir__host_cache *cache = weir__host_cache_of(node);
-    if (cache != NULL && number < 0) {
+    if (cache != NULL && number < 0 && (cache->home_left == 0 || !weir__host_decays(pool))) {
         cache->home_left = weir__host_decays(pool) ? DECAY_EVERY : pool->node_count == 1 ? UINT32_MAX : HOME_EVERY;
     }
     void *kept = cache != NULL && align <= WEIR__HOST_ALIGNMENT ? take_kept(pool, cache, size).block : NULL;
     if (kept != NULL) {
         if (weir__host_decays(pool)) {
-            weir__host_decay_look(pool); /* runs once in DECAY_EVERY hits, so that memory decays even if every call
-                                            is a hit */
+            /* Once in many hits, so that memory decays even if every call is a hit. */
+            cache->home_left = weir__host_decay_look(pool) ? DECAY_EVERY : DECAY_SELDOM;
         }
         *ptr = kept;
         return WEIR_OK;
     }
-    weir__host_decay_use(pool);
+    use_slowly(pool, cache);
     const bool strict = (pool->config.flags & WEIR_HOST_STRICT) != 0;
     const bool is_bound = pool->node_count == 1 || (strict && number != WEIR_HOST_ANY_NODE);
     const struct request r = {.size = size, .align = align, .is_bound = is_bound};
@@ -936,7 +947,7 @@ static OUT_OF_LINE weir_status free_slow(weir_host_pool *pool, void *ptr, uint64
     if (state != WEIR__HOST_RUN_SLAB && state != WEIR__HOST_RUN_LIVE) {
         return WEIR_ERR_INVALID;
     }
-    weir__host_decay_use(pool);
+    use_slowly(pool, weir__host_mine);
     weir_status status = WEIR_OK;
     if (state == WEIR__HOST_RUN_SLAB) {
         status = free_small(pool, run, ptr, size, bytes);

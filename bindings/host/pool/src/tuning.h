@@ -57,10 +57,11 @@ enum {
 /* --- memory that goes back: decay.c, chunk_source.c, pageable.c, node.c --- */
 
 enum {
-    /* Pageable: hits between two looks at the clock. Evidence: a pair takes 1 instruction more than without looks. With
-     * 1024, threads that make 2,500 pairs a second let a peak decay after 2.1 s, in the place of 1.5. Bound: decay is
-     * late by this many hits. */
-    DECAY_EVERY = 256,
+    /* Pageable: hits of a thread between two looks at the clock, and between looks that are seldom, or after a miss.
+     * Evidence: a look costs some 270 instructions, so that a pair takes 0.3 more. A server that makes tens of calls a
+     * second kept all memory for more than 10 s with 256 hits. Bound: decay is late by so many hits. */
+    DECAY_EVERY = 1024,
+    DECAY_SELDOM = 16,
     /* Pageable: what decay leaves beyond the most bytes used, as a share 1/n and in chunks. Not tried. Bound: more than
      * 1/PAGEABLE_LARGE_SPARE_SHARE, so that decay and moves of chunks do not undo each other. */
     MARGIN_SHARE = 8,
