@@ -16,7 +16,7 @@ while IFS= read -r walk; do
         elif [ -e "$step" ]; then
             name=${step##*/}
             [ "$name" != README.md ] || name=$(basename "${step%/README.md}")
-            head -n 60 "$here" | grep -qF "$name" || complain "$here does not name $step in its first 60 lines"
+            grep -qF "$name" < <(head -n 60 "$here") || complain "$here does not name $step in its first 60 lines"
             here=$step
         else
             grep -q "\b$step(" "$here" || complain "$here has no $step"
