@@ -46,7 +46,7 @@ static void skip_without_barrier(void)
 
 /* --- a crew of threads: each allocates, all free everything in random order, and then stay alive --- */
 
-enum { CREW = 8, EACH = 1500 };
+enum { CREW = 8, EACH = 1000 };
 
 enum work { IDLE, PAIRS }; /* after the frees */
 
@@ -169,7 +169,7 @@ TEST(test_a_trim_reaches_idle_threads)
     skip_without_barrier();
     weir_heap *heap = heap_with(0, 0, 0);
     begin(heap, IDLE);
-    assert_true(stats_of(heap).held_bytes > 16 * MIB);
+    assert_true(stats_of(heap).held_bytes > 8 * MIB);
     assert_int_equal(weir_heap_trim(heap, 0, NULL), WEIR_OK);
     check_held(heap);
     assert_int_equal(stats_of(heap).live_blocks, 0);
@@ -209,9 +209,9 @@ TEST(test_decay_reaches_threads_that_work)
 TEST(test_a_request_gets_what_idle_threads_keep)
 {
     skip_without_barrier();
-    weir_heap *heap = heap_with(32 * MIB, 0, 0);
+    weir_heap *heap = heap_with(20 * MIB, 0, 0);
     begin(heap, IDLE);
-    void *block = weir_heap_alloc(heap, 30 * MIB);
+    void *block = weir_heap_alloc(heap, 18 * MIB);
     assert_non_null(block);
     assert_int_equal(weir_heap_free(heap, block), WEIR_OK);
     end();
@@ -235,7 +235,7 @@ TEST(test_without_a_barrier_threads_follow_at_a_miss)
 
 /* Blocks of one thread: it writes into each block, and finds the bytes when it frees it. The threads go on until their
  * caches have been emptied so many times. */
-enum { MINE = 150, TRIMS = 300 };
+enum { MINE = 150, TRIMS = 200 };
 
 static atomic_int trims;
 
