@@ -1,6 +1,8 @@
 /* host_test.c: page-locked and registered host memory, and the attributes of pointers. */
 #include "rig/acl.h"
 
+#include <weir/ascendcl.h>
+
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -204,6 +206,8 @@ TEST(a_copy_from_freed_memory_reads_other_bytes)
         }
         acl_ok(aclrtMemcpyAsync(device, MIB, p, MIB, ACL_MEMCPY_HOST_TO_DEVICE, stream));
         acl_ok(aclrtFreeHost(p));
+        assert_int_equal(weir_ascendcl_finding_count("host_memory"), held + 1);
+        assert_int_equal(weir_ascendcl_finding_count(NULL), held + 1);
         if (held) {
             acl_ok(aclrtRecordEvent(gate, NULL));
         }
@@ -218,6 +222,12 @@ TEST(a_copy_from_freed_memory_reads_other_bytes)
     acl_ok(aclrtFreeHostWithDevSync(p)); /* this function waits for the device */
     acl_ok(aclrtMemcpy(got, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_int_equal(got[0], 1);
+    assert_int_equal(weir_ascendcl_finding_count(NULL), 2);
+    assert_string_equal(weir_ascendcl_finding_kind(1), "host_memory");
+    char text[160] = "";
+    assert_true(weir_ascendcl_finding(0, text, sizeof(text)));
+    assert_non_null(strstr(text, "aclrtFreeHost of "));
+    assert_false(weir_ascendcl_finding(2, text, sizeof(text)));
     acl_ok(aclrtFree(device));
     acl_ok(aclrtDestroyEvent(gate));
     acl_ok(aclrtDestroyStream(stream));

@@ -46,6 +46,7 @@ struct copy_task {
     uint64_t size;
     side to_side;
     side from_side;
+    bool is_noted; /* its host memory counts it as queued */
     uint8_t value;
     const char *name; /* a constant */
 };
@@ -58,6 +59,15 @@ static struct copy_task copy_of(void *to, const void *from, uint64_t size, const
                               .to_side = side_of(to, size),
                               .from_side = side_of(from, size),
                               .name = name};
+}
+
+/* Returns the pinned memory of a copy between a device and the host, or NULL. */
+static const void *pinned_side(const struct copy_task *c)
+{
+    if (c->to_side == PINNED_SIDE) {
+        return c->to;
+    }
+    return c->from != NULL && c->from_side == PINNED_SIDE ? c->from : NULL;
 }
 
 static weir_status give_by(weir_sim_stream *stream, const struct copy_task *c)
@@ -87,11 +97,19 @@ static aclError submit(acl__stream *stream, acl__task *task)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task *c = (struct copy_task *)(void *)task;
-    return acl__status(give(stream->sim, stream->context->device, c), c->name);
+    ACL_TRY(acl__status(give(stream->sim, stream->context->device, c), c->name));
+    if (pinned_side(c) != NULL) {
+        acl__host_copy_until(pinned_side(c), weir_sim_stream_tail(acl__rt.sim, stream->sim));
+    }
+    return ACL_SUCCESS;
 }
 
 static void end(acl__task *task)
 {
+    const struct copy_task *c = (struct copy_task *)(void *)task;
+    if (c->is_noted) {
+        acl__host_copy_queued(pinned_side(c), -1);
+    }
     free(task);
 }
 
@@ -100,6 +118,7 @@ static acl__task *clone(const acl__task *task)
     struct copy_task *c = malloc(sizeof(*c));
     if (c != NULL) {
         *c = *(const struct copy_task *)(const void *)task;
+        c->is_noted = false;
     }
     return c != NULL ? &c->task : NULL;
 }
@@ -114,6 +133,10 @@ static aclError queue(acl__stream *stream, const struct copy_task *what)
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
     *task = *what;
     task->task.ops = &ops;
+    task->is_noted = stream->leg == NULL && pinned_side(task) != NULL;
+    if (task->is_noted) {
+        acl__host_copy_queued(pinned_side(task), 1);
+    }
     return acl__queue(stream, &task->task);
 }
 

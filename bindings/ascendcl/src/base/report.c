@@ -19,6 +19,52 @@ static uint64_t left_pieces;
 static bool printed;
 static uint64_t printed_findings;
 
+/* --- findings about host memory --- */
+
+enum { HOST_TEXTS = 16 };
+static char host_texts[HOST_TEXTS][160];
+static uint64_t host_findings;
+
+void acl__report_host_memory(const char *call, uint64_t start, uint64_t size)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(call != NULL && size > 0);
+    if (!acl__rt.config.audit) {
+        return;
+    }
+    if (host_findings < HOST_TEXTS) {
+        (void)snprintf(host_texts[host_findings], sizeof(host_texts[0]),
+                       "host_memory: %s of 0x%" PRIx64 " (%" PRIu64 " bytes) while a queued copy still used it", call,
+                       start, size);
+    }
+    host_findings++;
+}
+
+uint64_t acl__report_host_findings(void)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    return host_findings;
+}
+
+size_t acl__report_host_texts(void)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    return host_findings < HOST_TEXTS ? (size_t)host_findings : HOST_TEXTS;
+}
+
+const char *acl__report_host_text(size_t index)
+{
+    WEIR_ASSERT(index < acl__report_host_texts());
+    return host_texts[index];
+}
+
+static uint64_t all_findings(void)
+{
+    return weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS) + host_findings;
+}
+
+/* --- warnings and facts --- */
+
 void acl__report_left_behind(uint64_t bytes, uint64_t pieces)
 {
     WEIR_ASSERT_HELD(acl__mutex());
@@ -67,7 +113,7 @@ uint64_t acl__report_warnings(const char *part)
 bool acl__report_has_findings(void)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    return weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS) > 0;
+    return all_findings() > 0;
 }
 
 static void write_calls(FILE *file)
@@ -93,19 +139,23 @@ static void write_calls(FILE *file)
 
 static void write_findings(FILE *file)
 {
-    const uint64_t count = weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS);
+    const uint64_t count = all_findings();
     if (count == 0) {
         (void)fputs("weir ascendcl: the auditor found nothing\n", file);
         return;
     }
     (void)fprintf(file, "weir ascendcl: the auditor found %" PRIu64 ":\n", count);
-    weir_sim_finding finding;
-    size_t i = 0;
-    for (; weir_sim_finding_at(acl__rt.sim, i, &finding); i++) {
-        (void)fprintf(file, "  %s\n", finding.text);
+    size_t shown = 0;
+    for (; shown < acl__report_host_texts(); shown++) {
+        (void)fprintf(file, "  %s\n", acl__report_host_text(shown));
     }
-    if (i < count) {
-        (void)fprintf(file, "  and %" PRIu64 " more\n", count - i);
+    weir_sim_finding finding;
+    for (size_t i = 0; weir_sim_finding_at(acl__rt.sim, i, &finding); i++) {
+        (void)fprintf(file, "  %s\n", finding.text);
+        shown++;
+    }
+    if (shown < count) {
+        (void)fprintf(file, "  and %" PRIu64 " more\n", count - shown);
     }
 }
 
@@ -146,7 +196,7 @@ void acl__report_print(void)
     if (!printed && acl__rt.config.audit) {
         weir_sim_audit_leaks(acl__rt.sim);
     }
-    const uint64_t findings = weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS);
+    const uint64_t findings = all_findings();
     if (printed && findings == printed_findings) {
         return;
     }

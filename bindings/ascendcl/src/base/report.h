@@ -11,6 +11,14 @@ void acl__report_print(void);
 void acl__report_write(FILE *file);
 bool acl__report_has_findings(void);
 
+/* Counts a finding that the simulator cannot make: host memory went while a queued copy used it. The first ones are
+ * kept. */
+void acl__report_host_memory(const char *call, uint64_t start, uint64_t size);
+uint64_t acl__report_host_findings(void);
+size_t acl__report_host_texts(void);
+/* Returns the sentence number `index`, of acl__report_host_texts(). */
+const char *acl__report_host_text(size_t index);
+
 /* Counts memory that a device still held when it was reset. */
 void acl__report_left_behind(uint64_t bytes, uint64_t pieces);
 /* Prints at once that a stream is stopped while no work is under way. `awaits` comes from the stream's first held

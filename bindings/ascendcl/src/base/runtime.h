@@ -366,7 +366,9 @@ struct acl__range {
     bool is_host_side; /* mapping: the memory is on the host's side, and `device` is 0 */
     uint32_t open_to;  /* mapping: mask of granted access; bit i stands for device i, bit 31 for the host */
     uint64_t asked_bytes;
-    void *owner; /* private to the source file that added the range */
+    uint32_t queued_copies; /* host memory: copies from or to it that the device does not have yet */
+    uint64_t copied_until;  /* host memory: virtual end time of the latest copy from or to it */
+    void *owner;            /* private to the source file that added the range */
 };
 
 /* Adds an address range to a set, such as the set of all device memory. NULL: out of host memory. */

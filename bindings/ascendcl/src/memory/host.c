@@ -18,6 +18,8 @@
 
 #include "memory/memory.h"
 
+#include "base/report.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -257,6 +259,47 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
     return ACL_SUCCESS;
 }
 
+/* --- copies under way --- */
+
+enum { SETS = 2 };
+
+static acl__range *range_in(size_t set, const void *pointer)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(set < SETS);
+    return acl__range_at(set == 0 ? &acl__rt.host_memory : &acl__rt.registered, pointer);
+}
+
+void acl__host_copy_queued(const void *pointer, int32_t change)
+{
+    WEIR_ASSERT(change == 1 || change == -1);
+    for (size_t set = 0; set < SETS; set++) {
+        acl__range *range = range_in(set, pointer);
+        if (range != NULL && (change > 0 || range->queued_copies > 0)) {
+            range->queued_copies += (uint32_t)change;
+        }
+    }
+}
+
+void acl__host_copy_until(const void *pointer, uint64_t end_ns)
+{
+    for (size_t set = 0; set < SETS; set++) {
+        acl__range *range = range_in(set, pointer);
+        if (range != NULL && range->copied_until < end_ns) {
+            range->copied_until = end_ns;
+        }
+    }
+}
+
+/* Reports host memory that goes while a queued copy still uses it. */
+static void judge_end(const acl__range *range, const char *name)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    if (range->queued_copies > 0 || range->copied_until > weir_sim_now(acl__rt.sim)) {
+        acl__report_host_memory(name, range->range.start, range->range.end - range->range.start);
+    }
+}
+
 static aclError malloc_host(void **pointer, uint64_t size, const char *name)
 {
     ACL_HOLD_LOCK();
@@ -313,6 +356,7 @@ aclError acl__host_free(void *pointer)
                 "aclrtFreeHost: %p is registered: aclrtHostUnregister comes first", pointer);
     struct pinned *p = range->owner;
     WEIR_ASSERT(p != NULL && p->start == pointer && p->size == size);
+    judge_end(range, "aclrtFreeHost");
     acl__range_remove(&acl__rt.host_memory, range);
     acl__host_give(size);
     pages_free(p);
@@ -425,6 +469,7 @@ ACL_EXPORT aclError aclrtHostUnregister(void *ptr)
                   "%p is not registered", ptr);
     const uint64_t size = range->range.end - range->range.start;
     const bool was_pinned = contains(acl__range_at(&acl__rt.host_memory, ptr), range->range.start, size);
+    judge_end(range, __func__);
     acl__range_remove(&acl__rt.registered, range);
     pay(was_pinned ? 0 : size, unpin_ns_per_mib);
     return ACL_SUCCESS;

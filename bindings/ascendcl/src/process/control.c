@@ -143,13 +143,20 @@ ACL_EXPORT aclError weir_ascendcl_block_free(const void *address, aclrtStream st
     return announce(address, 0, stream, tag, false);
 }
 
+/* The findings about host memory, which the simulator does not make, come first. */
+static const char host_kind[] = "host_memory";
+
 ACL_EXPORT uint64_t weir_ascendcl_finding_count(const char *kind)
 {
     if (acl__start() != ACL_SUCCESS) {
         return 0;
     }
+    ACL_HOLD_LOCK();
     if (kind == NULL) {
-        return weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS);
+        return weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS) + acl__report_host_findings();
+    }
+    if (strcmp(kind, host_kind) == 0) {
+        return acl__report_host_findings();
     }
     int i = 0;
     while (i < WEIR_SIM_FINDING_KINDS && strcmp(weir_sim_finding_name((weir_sim_finding_kind)i), kind) != 0) {
@@ -160,8 +167,16 @@ ACL_EXPORT uint64_t weir_ascendcl_finding_count(const char *kind)
 
 ACL_EXPORT bool weir_ascendcl_finding(size_t index, char *text, size_t size)
 {
-    weir_sim_finding finding;
-    const bool found = acl__start() == ACL_SUCCESS && weir_sim_finding_at(acl__rt.sim, index, &finding);
+    weir_sim_finding finding = {0};
+    bool found = false;
+    if (acl__start() == ACL_SUCCESS) {
+        ACL_HOLD_LOCK();
+        const size_t own = acl__report_host_texts();
+        found = index < own || weir_sim_finding_at(acl__rt.sim, index - own, &finding);
+        if (index < own) {
+            (void)snprintf(finding.text, sizeof(finding.text), "%s", acl__report_host_text(index));
+        }
+    }
     if (text != NULL && size > 0) {
         (void)snprintf(text, size, "%s", found ? finding.text : "");
     }
@@ -179,9 +194,16 @@ ACL_EXPORT uint64_t weir_ascendcl_warning_count(const char *part)
 
 ACL_EXPORT const char *weir_ascendcl_finding_kind(size_t index)
 {
+    if (acl__start() != ACL_SUCCESS) {
+        return "";
+    }
+    ACL_HOLD_LOCK();
     weir_sim_finding finding;
-    const bool found = acl__start() == ACL_SUCCESS && weir_sim_finding_at(acl__rt.sim, index, &finding);
-    return found ? weir_sim_finding_name(finding.kind) : "";
+    const size_t own = acl__report_host_texts();
+    if (index < own) {
+        return host_kind;
+    }
+    return weir_sim_finding_at(acl__rt.sim, index - own, &finding) ? weir_sim_finding_name(finding.kind) : "";
 }
 
 /* --- faults --- */
