@@ -18,7 +18,7 @@ static const struct replay_strategy table[] = {
     {"routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
      0, 0},
     {"bump", "a bump pointer over chunks: for what is taken and released together", weir_bump_strategy, false, 0, 0},
-    {"caching+vm", "caching on virtual memory: idle granules move to where they are needed", weir_caching_strategy,
+    {"caching+vm", "caching on virtual memory: one range that grows, idle memory goes back", weir_caching_strategy,
      false, 0, WEIR_POOL_VIRTUAL_MEMORY},
     {"size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, WEIR_POOL_VIRTUAL_MEMORY},
     {"pytorch", "model of PyTorch's native caching allocator, exact to the address", model_pytorch_strategy, true, -1,

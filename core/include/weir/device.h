@@ -31,6 +31,9 @@ typedef uint64_t weir_vm_handle;        /* a handle of physical memory (virtual-
 enum {
     WEIR_DEVICE_ORDERED = 1u << 0,        /* the device has streams and events: it supports the ordering group */
     WEIR_DEVICE_VIRTUAL_MEMORY = 1u << 1, /* the device supports the virtual-memory group */
+    /* The virtual-memory group works page by page: creating, mapping and moving memory costs in proportion to its
+     * bytes, so a pool uses handles of one page, and moves more rarely. No group is needed for this fact. */
+    WEIR_DEVICE_PAGEWISE = 1u << 2,
 };
 
 /* Properties of a device. They do not change during its life. */

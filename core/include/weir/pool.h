@@ -44,10 +44,15 @@ typedef struct weir_block weir_block;   /* the caller's handle of a block: a des
 /* The growth policy: whether the pool waits or grows for a request when there is free memory that another stream's work
  * may still touch, and the device has more memory. */
 typedef enum weir_growth {
-    WEIR_GROWTH_BALANCED = 0, /* grow while less than half of the available memory is reserved; above half, wait
-                                 first */
-    WEIR_GROWTH_GROW_FIRST,   /* never make a stream wait while the device has memory */
-    WEIR_GROWTH_WAIT_FIRST,   /* never take memory from the device where a wait is enough */
+    /* Grow while the pool holds little more than was ever live. Beyond that compare: one wait is cheaper than 1/256 of
+     * the most live bytes, and each further wait has to save as much again, so waits end. Where more than half of the
+     * available memory is reserved, the stream waits on the device before the pool holds more than that. */
+    WEIR_GROWTH_BALANCED = 0,
+    /* Never wait while the device has memory. */
+    WEIR_GROWTH_GROW_FIRST,
+    /* Never take memory from the device where a wait of the stream on the device is enough; the host waits before the
+     * pool holds much more than was ever live. */
+    WEIR_GROWTH_WAIT_FIRST,
 } weir_growth;
 
 enum {
@@ -58,12 +63,13 @@ enum {
     /* Keep idle regions while growing: fewer device calls, more memory. By default a pool that must grow first gives
      * the regions back to the device that are wholly free and too small for the request. */
     WEIR_POOL_KEEP_IDLE_REGIONS = 1u << 2,
-    /* Reserve addresses and map memory into them granule by granule instead of taking regions. The pool grows where the
-     * fewest new granules make room. Before it takes much more than the peak of live memory, it moves idle granules. A
-     * request then fails only if the granules that live blocks touch, plus the request rounded up to granules, exceed
-     * the limit or the device's capacity. A large request takes one device handle for all its whole granules; during
-     * its life no other block lies in them. Needs a device with virtual memory and a strategy with `claim`. With
-     * WEIR_POOL_KEEP_IDLE_REGIONS memory moves only when the limit or the device refuses more. */
+    /* Reserve addresses and map memory into them where it is needed, instead of taking regions: one range that grows at
+     * its end or in its holes. Memory is created in device handles of at most 1/32 of what the pool holds, and mapped
+     * and unmapped by whole handles; no live byte is copied. Before the pool takes much more than the peak of live
+     * memory, it gives idle handles back. A request then fails only if the handles that live blocks touch, plus the
+     * request rounded up to pages, exceed the limit or the device's capacity. From 3/4 of these on, new handles are
+     * single pages. Needs a device with virtual memory and a strategy with `claim`. With WEIR_POOL_KEEP_IDLE_REGIONS
+     * idle handles go back only when the limit or the device refuses more. */
     WEIR_POOL_VIRTUAL_MEMORY = 1u << 3,
 };
 
@@ -108,17 +114,6 @@ typedef struct weir_pool_config {
                                   calls the callback; 0 = none; at most limit_bytes if that is set */
     weir_pressure_callback pressure_callback;
     void *pressure_ctx;
-    /* With WEIR_POOL_VIRTUAL_MEMORY: how far the reserved bytes may exceed the peak of live bytes before the pool moves
-     * idle memory: by one part in `vm_spare_share` (0 = 24) of the first 256 MiB of the peak, plus one part in
-     * `vm_large_spare_share` (0 = vm_spare_share) of the rest, plus `vm_spare_bytes` (0 = 6 MiB). If `vm_spare_bytes`
-     * is less than three granules (the device's page_bytes), three granules are used instead. */
-    uint64_t vm_spare_share;
-    uint64_t vm_large_spare_share;
-    uint64_t vm_spare_bytes;
-    /* With WEIR_POOL_VIRTUAL_MEMORY: the most bytes of one device handle. A large request takes a handle of its own
-     * size, which no other block shares. Small requests and moved memory use handles of one granule. 0 = 512 MiB. If
-     * the value is at most a granule, every handle is one granule. */
-    uint64_t vm_handle_bytes;
 } weir_pool_config;
 
 #define WEIR_POOL_CONFIG_INIT WEIR_STRUCT_INIT(weir_pool_config)

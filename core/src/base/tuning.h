@@ -5,8 +5,7 @@
  * of core/DESIGN.md; "recordings" are the 32 traces there. A number "not tried" has no measurement of other values. All
  * were judged on the same recordings, so programs of another kind may want other values.
  *
- * Not here: numbers that follow from a layout (FRONT_DEPTH fills a cache line), first sizes of tables that grow, and
- * the numbers of virtual memory, which stand in memory/vm*.c.
+ * Not here: numbers that follow from a layout (FRONT_DEPTH fills a cache line), first sizes of tables that grow.
  */
 #ifndef WEIR_CORE_TUNING_H
 #define WEIR_CORE_TUNING_H
@@ -31,6 +30,8 @@ enum {
     /* The same where memory is short, above half of the limit. Evidence: Regions; the least limits of three recordings
      * fall from 1.51, 1.10 and 1.13 of live to 1.10, 1.01 and 1.11. 1,000 everywhere triple the device calls. */
     most_whole_calls_near_limit = 1000,
+    /* Waits for queued work that a growth by the most live bytes is worth. */
+    waits_for_all = 256,
     /* An idle region of at least n times the request is kept whole. Not tried. Bound: above 1. */
     whole_ratio = 4,
 };
@@ -59,9 +60,25 @@ enum {
      * tried. Bound: FRONT_DEPTH blocks. */
     front_slot_share = 2048,
     front_slot_granules = 1024,
-    /* Virtual memory: the largest block of a front cache, as a share of the device's page, 1/n. Evidence: "Virtual
-     * memory" in core/TRIALS.md; of 132 recordings 2 in the place of 23 hold more than 1.05 of live and 8 MiB. */
-    front_page_share = 8,
+    /* Virtual memory: the same share, and the large blocks that a stream may cache beside the last one freed. Evidence:
+     * "Virtual memory" in core/TRIALS.md. Bound: 0 and above. */
+    front_cache_share_mapped = 64,
+    front_large_mapped = 0,
+};
+
+/* --- virtual memory: memory/vm.c; evidence: "Virtual memory" in core/TRIALS.md --- */
+
+enum {
+    /* Idle handles go back before the pool holds more than the most bytes ever live, plus a share 1/n of them, plus
+     * these granules. Bound: both add to reserved over live; with 0 each growth would move memory. */
+    mark_share = 33,
+    mark_granules = 1,
+    /* The same share where memory costs by the page (WEIR_DEVICE_PAGEWISE). Evidence: the heap's README. */
+    mark_share_by_page = 20,
+    /* Share of the pool's memory, 1/n, in one new handle. Bound: larger handles hold more idle memory back. */
+    handle_share = 32,
+    /* Share of the pool's memory, 1/n, that is created ahead at the end of the range, below the mark. */
+    ahead_share = 32,
 };
 
 /* --- order/ --- */
@@ -71,9 +88,6 @@ enum {
      * mix100k rise from 64 to 83 %, of mix1k from 57 to 60, and reserved over live stays (12 seeds). Bound: all such
      * blocks together are below a thousandth of the pool. */
     kept_small_shift = 19,
-    /* Virtual memory: the same before a large request is placed. Evidence: mix1k 1,506 to 1,313 instructions a pair,
-     * reserved over live 1.045 to 1.052; 30 recordings 1.097 to 1.098 at the same device time. */
-    kept_beside_shift = 13,
     /* Bytes in the remote free list of a stream; a thread that frees beyond them empties the list. Not tried. Bound:
      * memory that waits for the stream's next call, so it limits what an idle stream keeps from others. */
     remote_frees_most_bytes = 32 << 20,

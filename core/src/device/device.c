@@ -117,7 +117,7 @@ static weir_status check_facts(const weir_device_info *info, uint32_t abilities)
                            " and region_alignment_bytes %" PRIu64 " must be powers of two",
                            info->region_granularity_bytes, info->region_alignment_bytes);
     }
-    if (info->abilities != abilities) {
+    if ((info->abilities & ~(uint32_t)WEIR_DEVICE_PAGEWISE) != abilities) {
         return weir_refuse(
             WEIR_ERR_INVALID,
             "weir_device_create: get_info's abilities 0x%x do not match the groups of slots that are set, 0x%x",

@@ -1,7 +1,7 @@
 /* core/src/memory/memory.h: the sources of a pool's memory.
  *
  *     region.c   whole regions of the device
- *     vm.c       virtual memory: granules that are created, mapped, moved and unmapped; vm_internal.h lists its files
+ *     vm.c       virtual memory: one range of addresses that grows; vm_internal.h lists its files
  *     budget.c   how much a pool may take, and the pressure callback
  *     trim.c     returns memory because a caller asks for it or lowers a limit
  *
@@ -41,12 +41,12 @@ void weir__region_end_growing_locked(weir_pool *pool);
  * are shares of the reserved bytes because cached blocks cannot coalesce. Pool lock held. */
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
 
-/* --- vm.c, vm_granule.c: all functions but the first need pool->vm --- */
+/* --- vm.c, vm_handle.c: all functions but the first need pool->vm --- */
 
 /* Gives a new pool virtual memory, before the pool is used. Returns WEIR_ERR_UNSUPPORTED, _INVALID or _NO_MEMORY on
  * failure. */
 weir_status weir__vm_init(weir_pool *pool);
-/* True if the range is a granule that is being moved, so not a block. Pool lock held. */
+/* True if the range is claimed to be mapped or unmapped, so not a block. Pool lock held. */
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);
 uint64_t weir__vm_granule(const weir_pool *pool);
 /* Serves a request for a given address (request->at). Returns false if the addresses are in use, or if the limit or the

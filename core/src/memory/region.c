@@ -125,7 +125,8 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
         pool->held.mark.reserved = pool->held.bytes;
     }
     weir__budget_note_locked(pool, more > less);
-    const uint64_t share = pool->held.bytes / (near_limit(pool) ? front_share_near_limit : front_cache_share);
+    const uint64_t usual = pool->vm != NULL ? front_cache_share_mapped : front_cache_share;
+    const uint64_t share = pool->held.bytes / (near_limit(pool) ? front_share_near_limit : usual);
     const uint64_t granules = pool->held.bytes >> pool->granule_shift;
     const uint64_t share_small = granules / front_small_share;
     const uint64_t small = front_floor(share_small < FRONT_GRANULES ? share_small : FRONT_GRANULES);
@@ -671,6 +672,19 @@ static bool make_room_beside(struct request *request, weir_rung *rung)
     return false;
 }
 
+/* Returns the bytes by which a region for the request would take the pool beyond what is cheap: little more than was
+ * ever live. Pool lock held. */
+static uint64_t over_cheap(struct request *request)
+{
+    WEIR_ASSERT(pool_is_locked(request->pool));
+    const weir_pool *pool = request->pool;
+    const uint64_t cheap = pool->held.mark.live + pool->held.mark.live / mark_share;
+    struct wish wish;
+    (void)make_wish(request, &wish);
+    const uint64_t wanted = pool->held.bytes + wish.preferred;
+    return wanted > cheap ? wanted - cheap : 0;
+}
+
 static bool grow(struct request *request)
 {
     weir_pool *pool = request->pool;
@@ -680,6 +694,11 @@ static bool grow(struct request *request)
     pool_lock(pool);
     pool->held.mark.live = live > pool->held.mark.live ? live : pool->held.mark.live;
     bool served = await_and_look(request, WEIR_RUNG_GROWN);
+    request->excess = served ? 0 : over_cheap(request);
+    if (!served && request->cheaply && request->excess > 0) {
+        pool_unlock(pool);
+        return false;
+    }
     if (!served && make_room_beside(request, &rung)) {
         pool->counts.served[WEIR_RUNG_LANE]++;
         served = true;

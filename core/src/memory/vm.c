@@ -1,38 +1,27 @@
-/* core/src/memory/vm.c: virtual memory: maps memory where it is needed, to grow a pool.
+/* core/src/memory/vm.c: virtual memory: one range of addresses that grows, with memory where it is needed.
  *
- * Idea: the pool reserves a range of addresses several times as large as the memory that it may hold, a *span*, and
- * maps memory into it in granules. One handle of the device has memory for one granule or several adjacent ones. To the
- * strategy a span is one region, and the addresses without memory are its unmapped lane. A request that no free range
- * holds gets the window that lacks the fewest granules (vm_window.c). Those granules are created while the pool holds
- * little more than was ever live at once. Beyond that, idle granules are unmapped elsewhere and mapped in the window.
- * All handles of one size are alike, so any of them will do.
+ * Idea: the pool reserves a range of addresses several times as large as the memory that it may hold, a *span*, which
+ * is one region to the strategy; the addresses without memory are its unmapped lane. Free memory of all sizes merges
+ * there by address alone. A request that no free range holds gets the window that lacks the fewest granules
+ * (vm_window.c): at the end of the memory, or in a hole. The missing granules are created in handles that are a share
+ * of what the pool holds, so a pool makes few device calls however large it is. Idle handles go back only where the
+ * pool would otherwise hold more than the mark, a little more than was ever live at once, or than the limit or the
+ * device allows.
  *
- * Guarantee: if all free memory is also idle, a request fails only if the granules that hold taken memory, plus the
- * request rounded up to granules, exceed the limit or the memory that the device gives. (vm_plan.c has
- * the reason.) The guarantee needs addresses: if no span has a window left, another span is reserved.
+ * Guarantee: if all free memory is also idle, a request fails only if the handles that hold taken memory, plus the
+ * request rounded up to granules, exceed the limit or the memory that the device gives. (Idle handles outside the
+ * window go first, then all of them. What is left then are handles with taken memory; and the window that lacks the
+ * fewest granules lacks no more than the request has, since a window of that size lies in every large hole.) Near the
+ * limit new handles are granules, so that these two sums are close to the live bytes. The guarantee needs addresses: if
+ * no span has a window left, another span is reserved.
  *
- * A block has all of a large handle or nothing of it, so an idle large handle could block the use of the memory that is
- * left. Therefore, before a request fails, all idle memory is returned to the device, which can give it to windows of
- * any bounds.
- *
- * All or nothing: a move of memory is planned and claimed from the strategy under the pool's lock, made without any
- * lock, and settled under the lock again. If a device call fails on the way, the steps done so far are reversed. If a
- * reversal fails too, each granule is settled in its new state, memory or a hole. A handle that is mapped nowhere
- * and cannot be destroyed is a *spare*: it counts as reserved, is used first by the next growth, and is destroyed by
- * trim or destroy. Memory is unmapped only after the host has seen it idle.
- *
- * Cost: a walk around the strategy's holes; if memory moves, one or two more of these, and of its free ranges of a
- * granule and more, the smallest first, until enough are idle; and two device calls per handle. One thread at a time.
- */
-#include "shared/clock.h"
+ * Cost: a walk around the strategy's holes; vm_handle.c states the rest. One thread at a time. / */
+#include "base/tuning.h"
 #include "shared/round_up.h"
 #include "vm_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-/* Bytes of the largest memory handle, unless config.vm_handle_bytes is set. */
-#define HANDLE_BYTES (UINT64_C(512) << 20)
 
 /* True if the strategy's table of functions has the entry, and it is not NULL. */
 #define HAS(ops, slot)                                                                                                 \
@@ -71,9 +60,7 @@ weir_status weir__vm_init(weir_pool *pool)
     }
     pool->vm->granule = granule;
     pool->vm->granule_shift = (unsigned)__builtin_ctzll(granule);
-    const uint64_t largest = pool->config.vm_handle_bytes != 0 ? pool->config.vm_handle_bytes : HANDLE_BYTES;
-    pool->vm->largest = largest < granule ? 1 : largest / granule;
-    pool->vm->largest_now = pool->vm->largest;
+    pool->vm->by_page = (info->abilities & WEIR_DEVICE_PAGEWISE) != 0;
     pool->vm->walk_holes = HAS(strategy, walk_holes) ? strategy->walk_holes : NULL;
     pool->vm->walk_free = HAS(strategy, walk_free) ? strategy->walk_free : NULL;
     return WEIR_OK;
@@ -87,109 +74,144 @@ static void vm_fini(weir_pool *pool)
     }
     weir__vm_free_spans(vm);
     weir__vm_scratch_fini(&vm->scratch);
+    free(vm->spare);
+    free(vm->place);
     free(vm->tokens);
-    free(vm->move.hole);
-    free(vm->move.victim);
-    free(vm->move.memory);
     free(vm);
     pool->vm = NULL;
 }
 
-/* Chooses memory to give back until `keep` bytes are reserved: spare handles, and idle granules, which it claims, if
- * these do not suffice. Returns WEIR_ERR_BUSY if not all could be claimed. Pool lock held. */
-static weir_status plan_return(weir_pool *pool, uint64_t keep)
+/* --- how much --- */
+
+/* The most granules that the pool may hold for this request. */
+struct room {
+    uint64_t mark;      /* idle handles go back before the pool holds more */
+    uint64_t by_limit;  /* UINT64_MAX: no limit */
+    uint64_t by_device; /* as a refusal has shown; UINT64_MAX: unknown */
+    uint64_t capacity;  /* of the device, most of which may be taken; UINT64_MAX: unknown */
+};
+
+static uint64_t to_granules(const struct pool_vm *vm, uint64_t bytes)
 {
-    WEIR_ASSERT(pool_is_locked(pool));
-    struct pool_vm *vm = pool->vm;
-    const uint64_t surplus = (pool->held.bytes - keep + vm->granule - 1) >> vm->granule_shift;
-    const uint64_t wanted = surplus > vm->spare_granules ? surplus - vm->spare_granules : 0;
-    uint64_t victims = 0;
-    weir_status status = wanted > 0 ? weir__vm_find_victims(pool, NULL, wanted, &victims) : WEIR_OK;
-    if (status != WEIR_OK) {
-        return status;
-    }
-    victims = victims < wanted ? victims : wanted;
-    status = weir__vm_prepare(vm, 0, victims) ? weir__vm_claim_idle(pool, victims) : WEIR_ERR_NO_MEMORY;
-    vm->move.destroys = vm->moving + (surplus < vm->spare_granules ? surplus : vm->spare_granules);
-    if (status != WEIR_OK && status != WEIR_ERR_BUSY) {
-        weir__vm_settle(pool);
-    }
-    return status;
+    return bytes >> vm->granule_shift;
 }
 
-/* Calls `calls` for the pool's move and adds its time to device_ns. Pool lock held on entry and exit, released
- * meanwhile. */
-static weir_status call_device(weir_pool *pool, weir_status (*calls)(weir_pool *pool, struct vm_move *move))
+static struct room room_for(const struct request *request, uint64_t live)
 {
+    WEIR_ASSERT(pool_is_locked(request->pool));
+    weir_pool *pool = request->pool;
+    const struct pool_vm *vm = pool->vm;
+    const uint64_t peak = pool->peak_live > 0 ? (uint64_t)pool->peak_live : 0;
+    const uint64_t most = live + request->size > peak ? live + request->size : peak;
+    const uint64_t share = vm->by_page ? mark_share_by_page : mark_share;
+    const uint64_t spare = most / share + ((uint64_t)mark_granules << vm->granule_shift);
+    pool->held.mark.live = most > pool->held.mark.live ? most : pool->held.mark.live;
+    const uint64_t capacity = weir__device_info(pool->device)->capacity_bytes;
+    const bool keep = (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0;
+    return (struct room){
+        .mark = keep ? UINT64_MAX : to_granules(vm, most + spare),
+        .by_limit = to_granules(vm, weir__budget_limit_locked(pool, request->soft)),
+        .by_device = request->ceiling != 0 ? to_granules(vm, request->ceiling) : UINT64_MAX,
+        .capacity = capacity != 0 ? to_granules(vm, capacity) : UINT64_MAX,
+    };
+}
+
+/* Returns the most granules of a new handle, if the pool is to hold `granules`: a share of them, or one near the limit
+ * and the device's capacity, where a handle that live blocks touch may have no idle granules to spare. */
+static uint64_t handle_granules(const weir_pool *pool, uint64_t granules)
+{
+    const struct pool_vm *vm = pool->vm;
+    const uint64_t most = to_granules(vm, weir__budget_most_locked(pool, true));
+    const bool near = most != 0 && granules > most - most / near_limit_share;
+    return near || vm->by_page || granules < handle_share ? 1 : granules / handle_share;
+}
+
+/* Returns how many granules beyond the window are created with it, where it ends the memory of its span: the next
+ * requests lie there. */
+static uint64_t granules_ahead(const weir_pool *pool, const struct vm_window *window, uint64_t after,
+                               const struct room *room, uint64_t most)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    const struct pool_vm *vm = pool->vm;
+    const struct vm_span *span = vm_span_of(vm, window->first);
+    const uint64_t last = span->address + (span->used << vm->granule_shift);
+    const uint64_t bound = room->mark < room->by_limit ? room->mark : room->by_limit;
+    const uint64_t below = bound > after ? bound - after : 0;
+    const uint64_t left = (span->address + span->size - window->end) >> vm->granule_shift;
+    uint64_t ahead = most > 1 && window->end > last ? after / ahead_share : 0;
+    ahead = ahead < below ? ahead : below;
+    return ahead < left ? ahead : left;
+}
+
+/* --- room --- */
+
+enum made { MADE_ROOM, MADE_IDLE_SPARE, MADE_NONE };
+
+/* Sees to it that the window's memory may be created. Unmaps idle handles where the pool would hold too much: then the
+ * window has to be searched again. Returns MADE_NONE if the limit or the device forbids the window. Pool lock held on
+ * entry and exit, released for the device calls. */
+static enum made make_room(struct request *request, const struct vm_window *window, const struct room *room)
+{
+    WEIR_ASSERT(pool_is_locked(request->pool) && window->need != 0);
+    weir_pool *pool = request->pool;
+    const struct pool_vm *vm = pool->vm;
+    const uint64_t after = to_granules(vm, pool->held.bytes) - vm->spare_granules + window->need;
+    const uint64_t most = room->by_limit < room->by_device ? room->by_limit : room->by_device;
+    const uint64_t sure = most < room->capacity ? most : room->capacity;
+    const uint64_t bound = room->mark < sure ? room->mark : sure;
+    if (after <= bound) {
+        return MADE_ROOM;
+    }
     pool_unlock(pool);
-    const uint64_t began = wall_ns();
-    const weir_status status = calls(pool, &pool->vm->move);
-    const uint64_t took = wall_ns() - began;
+    (void)weir__order_poll(pool); /* the ladder has polled before it flushed the stream's cache */
     pool_lock(pool);
-    pool->counts.device_ns += took;
-    return status;
-}
-
-/* Gives idle memory back to the device until only `keep` bytes are reserved. Returns how many bytes went back. Pool
- * lock held on entry and exit, released for the device calls; called by the thread that grows. */
-static uint64_t return_idle(weir_pool *pool, uint64_t keep, weir_status *status)
-{
-    WEIR_ASSERT(pool_is_locked(pool));
-    uint64_t returned = 0;
-    bool again = true;
-    while (again && pool->held.bytes > keep) {
-        *status = plan_return(pool, keep);
-        again = *status == WEIR_ERR_BUSY;
-        if (*status != WEIR_OK && !again) {
-            break;
-        }
-        *status = call_device(pool, weir__vm_return_memory);
-        returned += pool->vm->move.counts.destroyed << pool->vm->granule_shift;
-        weir__vm_settle(pool);
-        again = again && *status == WEIR_OK;
+    /* Nothing is unmapped in vain, except as the last resort: then all idle handles go, for a window anywhere. */
+    weir_status status = WEIR_OK;
+    const uint64_t enough = request->cheaply ? after - bound : after > sure ? after - sure : 0;
+    uint64_t unmapped = weir__vm_unmap_idle(pool, window, enough, after - bound, &status);
+    if (unmapped == 0 && after > most && request->last_resort && status == WEIR_OK) {
+        unmapped = weir__vm_unmap_idle(pool, NULL, 0, UINT64_MAX, &status);
     }
-    return returned;
-}
-
-/* Claims all granules of the plan from the strategy. Returns false on failure, with the claims reversed. Pool lock
- * held. */
-static bool claim_plan(struct request *request, const struct vm_plan *plan)
-{
-    WEIR_ASSERT(pool_is_locked(request->pool));
-    weir_pool *pool = request->pool;
-    struct pool_vm *vm = pool->vm;
-    weir_status status = weir__vm_prepare(vm, plan->window.need, plan->victims) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
-    status = status == WEIR_OK && plan->victims > 0 ? weir__vm_claim_idle(pool, plan->victims) : status;
-    status = status == WEIR_OK ? weir__vm_claim_holes(pool, &plan->window, request->stream->home) : status;
-    if (status != WEIR_OK) {
-        weir__vm_settle(pool);
-        request->broken = status != WEIR_ERR_BUSY ? status : request->broken;
-        return false;
+    request->device_status = status != WEIR_OK ? status : request->device_status;
+    if (unmapped > 0) {
+        return MADE_IDLE_SPARE;
     }
-    vm->move.destroys = vm->move.creates > plan->creates ? vm->move.creates - plan->creates : 0;
-    return true;
+    request->excess = (after - bound) << vm->granule_shift;
+    if (request->cheaply) {
+        return MADE_NONE;
+    }
+    request->region_asked = window->need << vm->granule_shift;
+    request->limited = after > room->by_limit && room->by_limit <= room->by_device;
+    if (after > room->by_device) {
+        request->ceiling = room->by_device << vm->granule_shift;
+        request->device_status = request->device_status == WEIR_OK ? WEIR_ERR_NO_MEMORY : request->device_status;
+    }
+    return after <= most ? MADE_ROOM : MADE_NONE;
 }
 
-/* Makes the device calls of a plan after its granules have been claimed. Returns true if the memory is mapped. Pool
- * lock held on entry and exit, released for the device calls. */
-static bool carry_out(struct request *request)
+/* Creates the window's memory and maps it. Returns false on failure: request->ceiling tells how much the device gives,
+ * if it has refused more. Pool lock held on entry and exit, released for the device calls. */
+static bool fill(struct request *request, const struct vm_window *window, const struct room *room)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
-    struct vm_move *move = &pool->vm->move;
-    const weir_status status = call_device(pool, weir__vm_move_memory);
-    if (status != WEIR_OK) {
-        const bool refused = move->counts.created < move->creates && move->made_room >= move->destroys;
-        const uint64_t reached =
-            pool->held.bytes + ((move->counts.created - move->made_room) << pool->vm->granule_shift);
-        request->ceiling = refused ? reached : request->ceiling; /* if a call other than a create failed, nothing is
-                                                                    known about the device's memory */
-        move->counts.moved = 0;
+    const struct pool_vm *vm = pool->vm;
+    const uint64_t after = to_granules(vm, pool->held.bytes) - vm->spare_granules + window->need;
+    const uint64_t most = handle_granules(pool, after);
+    const uint64_t ahead = granules_ahead(pool, window, after, room, most);
+    bool lacks_host_memory = false;
+    const weir_status status = weir__vm_fill(pool, window->first, window->end + (ahead << vm->granule_shift), most,
+                                             request->stream->home, &lacks_host_memory);
+    if (lacks_host_memory) {
+        request->broken = WEIR_ERR_NO_MEMORY;
+    } else if (status == WEIR_ERR_NO_MEMORY) {
+        request->ceiling = pool->held.bytes;
     }
-    weir__vm_settle(pool);
     request->device_status = status;
     return status == WEIR_OK;
 }
+
+/* --- serving --- */
 
 /* Takes the window's addresses, all usable by the stream, from the strategy as the request's block. Pool lock held. */
 static bool take_window(struct request *request, const struct vm_window *window)
@@ -213,48 +235,12 @@ static bool take_window(struct request *request, const struct vm_window *window)
     return request->block != NULL;
 }
 
-static bool others_hold_any(const struct request *request)
+static bool serve_own(struct request *request)
 {
-    WEIR_ASSERT(pool_is_locked(request->pool));
-    const weir_pool *pool = request->pool;
-    for (size_t lane = 0; lane < pool->lanes; lane++) {
-        weir_lane_stats stats = WEIR_LANE_STATS_INIT;
-        pool->strategy->lane_stats(pool->state, (weir_lane)lane, &stats);
-        if (stats.ranges != 0 && lane != request->stream->home) {
-            return true;
-        }
-    }
-    return false;
+    return request->at == 0 && weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX);
 }
 
-static bool vm_join(struct request *request)
-{
-    struct vm_window window;
-    if (!request->last_resort && !request->splits_handle && request->pool->vm->walk_free == NULL &&
-        !others_hold_any(request)) {
-        return false; /* the strategy has searched every range, and without walk_free another search would walk all of
-                         them */
-    }
-    if (weir__vm_find_best(request, WINDOW_MAPPED, &window) != WEIR_OK) {
-        return false;
-    }
-    return weir__order_gather_locked(request) || take_window(request, &window);
-}
-
-/* Serves the request from memory that is free and mapped already. Pool lock held. */
-static bool serve(struct request *request, weir_rung rung)
-{
-    WEIR_ASSERT(pool_is_locked(request->pool));
-    weir_pool *pool = request->pool;
-    /* If splits_handle is set, the ladder has just searched every free range. */
-    const bool looks_again = !request->splits_handle || request->last_resort;
-    const bool served = weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX) ||
-                        (request->broken == WEIR_OK && looks_again && vm_join(request));
-    pool->counts.served[rung] += served;
-    return served;
-}
-
-/* True if no move of memory can serve the request. Such a request is refused without a device call. */
+/* True if no memory can serve the request. Such a request is refused without a device call. */
 static bool is_hopeless(struct request *request)
 {
     const weir_pool *pool = request->pool;
@@ -270,75 +256,71 @@ static bool is_hopeless(struct request *request)
     return request->limited || too_large;
 }
 
-/* Last resort: returns all idle memory to the device, so that it can be created anew in handles of other sizes. A block
- * may not have a part of a large handle, so the memory of an idle large handle may be useless to a request. Returns
- * true if a large handle was returned. Pool lock held on entry and exit, released for the device calls. */
-static bool break_handles(const struct request *request)
+static weir_status find_window(struct request *request, struct vm_window *window)
 {
-    WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
-    const size_t large = pool->vm->large;
-    weir_status status = WEIR_OK;
-    if (request->last_resort && large > 0) {
-        (void)return_idle(pool, 0, &status);
-    }
-    return pool->vm->large < large;
+    const struct vm_view view = {
+        .strategy = pool->strategy,
+        .walk_holes = pool->vm->walk_holes,
+        .state = pool->state,
+        .limits = weir__order_limits_locked(pool, request->stream),
+        .lanes = pool->lanes,
+        .granule = pool->vm->granule,
+    };
+    const struct vm_wish wish = {
+        .size = round_up(request->size, pool->granule_mask + 1),
+        .align = request->align,
+        .last_resort = request->last_resort,
+        .at = request->at,
+    };
+    const weir_status found = weir__vm_find_window(&pool->vm->scratch, &view, &wish, window);
+    request->broken = found == WEIR_ERR_NO_MEMORY ? found : request->broken;
+    return found;
 }
 
-/* Maps memory for the request and serves it. If the device refuses to create memory, the next try knows how much the
- * device gives, and moves idle memory instead. Pool lock held on entry and exit; called by the thread that grows. */
+/* One try to serve the request. Sets *rung. Returns false if the request is not served; *again tells if another try may
+ * help: addresses, memory or knowledge about the device have changed. Pool lock held on entry and exit, released for
+ * the device calls. */
+static bool try_once(struct request *request, uint64_t live, weir_rung *rung, bool *again)
+{
+    struct vm_window window;
+    *again = false;
+    if (serve_own(request)) {
+        return true;
+    }
+    const weir_status found = find_window(request, &window);
+    if (found != WEIR_OK) {
+        *again = found == WEIR_ERR_LIMIT && request->at == 0 && weir__vm_add_span(request);
+        return false;
+    }
+    if (window.need > 0) {
+        const struct room room = room_for(request, live);
+        const enum made made = make_room(request, &window, &room);
+        *rung = made == MADE_IDLE_SPARE ? WEIR_RUNG_REMAPPED : *rung;
+        const uint64_t ceiling = request->ceiling;
+        if (made != MADE_ROOM || !fill(request, &window, &room)) {
+            *again = made == MADE_IDLE_SPARE || request->ceiling != ceiling;
+            return false;
+        }
+    }
+    *again = true;
+    return serve_own(request) || (request->broken == WEIR_OK && take_window(request, &window));
+}
+
+/* Maps memory for the request and serves it. Pool lock held on entry and exit; called by the thread that grows. */
 static bool map_and_serve(struct request *request, uint64_t live)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
-    weir_pool *pool = request->pool;
-    weir_rung rung = WEIR_RUNG_MAPPED;
-    if (is_hopeless(request)) {
-        return false;
+    weir_rung rung = request->pool->vm->spares > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
+    bool served = false;
+    bool again = !is_hopeless(request);
+    for (int tries = 0; again && !served && tries < most_tries && request->broken == WEIR_OK; tries++) {
+        served = try_once(request, live, &rung, &again);
     }
-    for (int tries = 0; tries < most_tries && request->broken == WEIR_OK; tries++) {
-        if (request->at == 0 && serve(request, rung)) {
-            return true;
-        }
-        struct vm_plan plan = {.creates = 0};
-        const weir_status found = weir__vm_find_best(request, WINDOW_CHEAP, &plan.window);
-        const bool may_reserve = found == WEIR_ERR_LIMIT && request->at == 0;
-        if (may_reserve ? !weir__vm_add_span(request) : found != WEIR_OK) {
-            return false;
-        }
-        if (found == WEIR_ERR_LIMIT) {
-            continue; /* a new span */
-        }
-        if (plan.window.need == 0) {
-            if (take_window(request, &plan.window)) {
-                pool->counts.served[rung]++;
-                return true;
-            }
-            continue;
-        }
-        const uint64_t before = request->ceiling;
-        if (!weir__vm_make_plan(request, live, &plan)) {
-            const bool more_room = request->at == 0 && request->broken == WEIR_OK &&
-                                   ((plan.cramped && weir__vm_add_span(request)) || break_handles(request));
-            if (!more_room) {
-                return false;
-            }
-            continue;
-        }
-        if (!claim_plan(request, &plan)) {
-            continue;
-        }
-        rung = plan.victims > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
-        if (carry_out(request)) {
-            if ((request->at == 0 && weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX)) ||
-                (request->broken == WEIR_OK && take_window(request, &plan.window))) {
-                pool->counts.served[rung]++;
-                return true;
-            }
-        } else if (request->ceiling == before) {
-            return false;
-        }
-    }
-    return false;
+    weir_status ignored = WEIR_OK;
+    (void)weir__vm_drop_spares(request->pool, 0, &ignored);
+    request->pool->counts.served[rung] += served;
+    return served;
 }
 
 static bool vm_grow(struct request *request)
@@ -354,56 +336,61 @@ static bool vm_grow(struct request *request)
     return served;
 }
 
-bool weir__vm_serve_at(struct request *request)
-{
-    WEIR_ASSERT(request->at != 0 && outside_pool_lock(request->pool));
-    weir_pool *pool = request->pool;
-    const struct vm_window window = {.address = request->at, .size = request->size};
-    pool_lock(pool);
-    const bool served = pool->vm->large == 0 && take_window(request, &window);
-    pool_unlock(pool);
-    return served || (request->broken == WEIR_OK && vm_grow(request));
-}
-
-static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
-{
-    weir_status status = WEIR_OK;
-    pool_lock(pool);
-    (void)weir__region_await_locked(pool);
-    pool->growth.taken = true;
-    weir__vm_release_refused(pool);
-    const uint64_t returned = return_idle(pool, keep, &status);
-    weir__region_end_growing_locked(pool);
-    pool_unlock(pool);
-    if (status != WEIR_OK) {
-        *failed = status;
-    }
-    return returned;
-}
-
-static void vm_return_all(weir_pool *pool, weir_status *first)
-{
-    const struct pool_vm *vm = pool->vm;
-    for (size_t i = 0; i < vm->spares; i++) {
-        keep_first(first, weir__device_return_memory(pool->device, vm->move.memory[i].handle));
-    }
-    weir__vm_return_spans(pool, first);
-}
-
-/* Polls for completed work, then grows. Growing with virtual memory moves idle memory anyway. */
+/* Polls for completed work, then grows. Growing takes idle memory anyway. */
 static bool vm_exchange(struct request *request)
 {
     (void)weir__order_poll(request->pool);
     return vm_grow(request);
 }
 
+bool weir__vm_serve_at(struct request *request)
+{
+    WEIR_ASSERT(request->at != 0 && outside_pool_lock(request->pool));
+    weir_pool *pool = request->pool;
+    const struct vm_window window = {.address = request->at, .size = request->size};
+    pool_lock(pool);
+    const bool served = take_window(request, &window);
+    pool_unlock(pool);
+    return served || (request->broken == WEIR_OK && vm_grow(request));
+}
+
+/* --- giving back --- */
+
+static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
+{
+    struct pool_vm *vm = pool->vm;
+    uint64_t dropped = 0;
+    pool_lock(pool);
+    (void)weir__region_await_locked(pool);
+    pool->growth.taken = true;
+    weir__vm_release_refused(pool);
+    dropped = weir__vm_drop_spares(pool, keep, failed);
+    while (pool->held.bytes > keep && *failed == WEIR_OK) {
+        const uint64_t surplus = (pool->held.bytes - keep + vm->granule - 1) >> vm->granule_shift;
+        const uint64_t unmapped = weir__vm_unmap_idle(pool, NULL, 0, surplus, failed);
+        dropped += weir__vm_drop_spares(pool, 0, failed);
+        if (unmapped == 0) {
+            break;
+        }
+    }
+    weir__region_end_growing_locked(pool);
+    pool_unlock(pool);
+    return dropped << vm->granule_shift;
+}
+
+static void vm_return_all(weir_pool *pool, weir_status *first)
+{
+    const struct pool_vm *vm = pool->vm;
+    for (size_t i = 0; i < vm->spares; i++) {
+        keep_first(first, weir__device_return_memory(pool->device, vm->spare[i].handle));
+    }
+    weir__vm_return_spans(pool, first);
+}
+
 const struct memory_ops weir__vm_memory = {
-    .mixes_sizes = true,
     .grow = vm_grow,
     .exchange = vm_exchange,
     .give_back = vm_give_back,
     .return_all = vm_return_all,
     .fini = vm_fini,
-    .fits = weir__vm_fits,
-    .join = vm_join,
 };

@@ -84,16 +84,6 @@ static unsigned bin_of_share(const weir_pool *pool, unsigned shift)
     return front_bin(granules < FRONT_GRANULES ? granules : FRONT_GRANULES);
 }
 
-void weir__order_flush_beside_locked(weir_pool *pool, weir_stream *stream)
-{
-    (void)weir__order_take_in_locked(pool, stream);
-    if (stream->front.bytes != 0) {
-        pool_lock(pool);
-        (void)flush_slots(stream, bin_of_share(pool, kept_beside_shift));
-        pool_unlock(pool);
-    }
-}
-
 bool weir__order_flush_to_join(weir_stream *stream)
 {
     WEIR_ASSERT(outside_stream_lock(stream));
@@ -101,7 +91,7 @@ bool weir__order_flush_to_join(weir_stream *stream)
     stream_visit(stream);
     bool moved = weir__order_take_in_locked(pool, stream);
     pool_lock(pool);
-    moved |= flush_slots(stream, pool->memory->mixes_sizes ? 0 : bin_of_share(pool, kept_small_shift));
+    moved |= flush_slots(stream, bin_of_share(pool, kept_small_shift));
     pool_unlock(pool);
     stream_unlock(stream);
     return moved;

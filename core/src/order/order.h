@@ -26,10 +26,11 @@ struct request {
     uint64_t region_frees; /* the pool's count of region_frees when this request last tried to take a region */
     bool soft;             /* true: the soft limit is the limit of this attempt */
     bool limited;          /* the pool's own limit forbade growing */
-    bool splits_handle;    /* virtual memory: a range found had only a part of a large handle, so it was freed again */
     bool keeps_whole;      /* the request may not split a much larger idle region, but gets a region of its own */
     bool kept_whole;       /* there was such an idle region */
     bool last_resort;      /* the device has refused; memory set apart for other kinds of requests counts as free */
+    bool cheaply;          /* grow only as far as the pool's mark allows */
+    uint64_t excess;       /* bytes by which the growth that was refused would have exceeded that; 0: it was not */
     uint64_t ceiling;      /* virtual memory: the most bytes that the device gives, learnt from a refusal; 0: unknown */
     weir_status broken;    /* not WEIR_OK: the request cannot continue (no host memory) */
 };
@@ -60,9 +61,6 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
 /* Undoes a take: frees a range to the lane (free memory of a stream) from which it has just been taken. `block` is the
  * block made of the range, or NULL. Pool lock held. */
 void weir__order_untake_locked(weir_pool *pool, weir_lane lane, const weir_range *range, weir_block *block);
-/* Serves the request from adjacent free ranges of several streams, merged by memory_ops.join or, without it, by the
- * strategy's gather. Pool lock held. */
-bool weir__order_join_locked(struct request *request);
 /* Serves the request from adjacent free ranges of several streams, merged by the strategy's gather. Pool lock held. */
 bool weir__order_gather_locked(struct request *request);
 /* Fills pool->limits and returns it: `stream` may use memory that was freed on the stream of lane l up to tick
@@ -124,10 +122,6 @@ bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
 /* Moves all blocks in the stream's front cache and remote free list to the strategy. Returns true if there was one.
  * Stream lock held. */
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
-/* Called before virtual memory places a large request: moves all but the small blocks of the front cache to the
- * strategy. Otherwise the request would be placed around the cached blocks, and smaller requests would fill the gap
- * that is large enough for it. Stream lock held. */
-void weir__order_flush_beside_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the large blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
 void weir__order_flush_large_locked(weir_stream *stream);
 /* Gives the stream's cached blocks to the strategy before the pool grows, except blocks that are tiny relative to the
@@ -150,7 +144,8 @@ weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
  * may free faster than a thread can wait, and the round has to end. */
 bool weir__order_sync_next(weir_pool *pool, uint64_t keep, uint64_t *round, weir_status *status);
 /* Makes the request's stream wait, on the device, for another stream: the one with the largest range that would serve
- * the request. The host does not wait. Returns true if the request may now use memory that it could not use before. */
+ * the request, or those that use a freed block which would. The host does not wait. Returns true if the request may now
+ * use memory that it could not use before. */
 bool weir__order_wait_on_device(struct request *request);
 /* Destroys an event that the pool has created, or keeps the event if the device refuses. */
 void weir__order_drop_event(weir_pool *pool, weir_event *event);

@@ -30,7 +30,6 @@ bool weir__order_take_locked(struct request *request, weir_lane lane, weir_tick 
     WEIR_ASSERT(request->block == NULL);
     const take_result result = take_from_lane(request->pool, request->stream, request->size, lane, limit, request->size,
                                               request->align, request->keeps_whole, &request->block);
-    request->splits_handle |= result == TAKE_SPLITS_HANDLE;
     request->kept_whole |= result == TAKE_KEPT_WHOLE;
     request->broken = result == TAKE_BROKEN ? WEIR_ERR_NO_MEMORY : request->broken;
     return result == TAKE_SERVED;
@@ -137,13 +136,6 @@ bool weir__order_gather_locked(struct request *request)
     return gathered && weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX);
 }
 
-bool weir__order_join_locked(struct request *request)
-{
-    WEIR_ASSERT(pool_is_locked(request->pool));
-    const struct memory_ops *memory = request->pool->memory;
-    return memory->join != NULL ? memory->join(request) : weir__order_gather_locked(request);
-}
-
 bool weir__order_look_locked(struct request *request, unsigned where, weir_rung *found)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
@@ -155,16 +147,12 @@ bool weir__order_look_locked(struct request *request, unsigned where, weir_rung 
     if ((where & LOOK_OTHERS) != 0 && take_from_others(request, found)) {
         return true;
     }
-    if ((where & LOOK_OTHERS) != 0 && request->splits_handle && weir__order_join_locked(request)) {
-        *found = WEIR_RUNG_GATHERED; /* without a device call */
-        return true;
-    }
     if ((where & LOOK_GATHERED) == 0 || pool->strategy->gather == NULL) {
         return false;
     }
     const bool settled = weir__order_settle_locked(pool, request->stream);
     const bool served =
-        weir__order_join_locked(request) || (settled && weir__order_look_locked(request, LOOK_FREE, found));
+        weir__order_gather_locked(request) || (settled && weir__order_look_locked(request, LOOK_FREE, found));
     *found = WEIR_RUNG_GATHERED;
     return served;
 }

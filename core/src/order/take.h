@@ -9,10 +9,9 @@
 
 typedef enum take_result {
     TAKE_SERVED,
-    TAKE_NONE,          /* there is no free range that is large enough */
-    TAKE_KEPT_WHOLE,    /* the range found would split a much larger idle region; it was freed again */
-    TAKE_SPLITS_HANDLE, /* virtual memory: the range found has only a part of a large handle; it was freed again */
-    TAKE_BROKEN,        /* no host memory */
+    TAKE_NONE,       /* there is no free range that is large enough */
+    TAKE_KEPT_WHOLE, /* the range found would split a much larger idle region; it was freed again */
+    TAKE_BROKEN,     /* no host memory */
 } take_result;
 
 static inline bool private_lanes(const weir_pool *pool)
@@ -45,10 +44,6 @@ static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, u
         weir__order_untake_locked(pool, lane, &range, NULL);
         return TAKE_KEPT_WHOLE;
     }
-    if (UNLIKELY(pool->memory->fits != NULL) && !pool->memory->fits(pool, range.address, range.size)) {
-        weir__order_untake_locked(pool, lane, &range, NULL);
-        return TAKE_SPLITS_HANDLE;
-    }
     WEIR_ASSERT(range.size >= size && (range.address & (align - 1)) == 0);
     weir_block *block = block_new(pool, stream, requested, &range);
     /* A strategy with private lanes reuses a block only on the block's own stream. A free on another stream puts the
@@ -69,9 +64,6 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
 {
     WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
-    if (UNLIKELY(pool->memory->mixes_sizes) && large) {
-        weir__order_flush_beside_locked(pool, stream);
-    }
     pool_work(pool);
     if (large && stream->front.large_count > 0) {
         /* The freed large blocks in the front cache may coalesce into a range that holds the request. */
@@ -84,11 +76,6 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
         pool->counts.served[WEIR_RUNG_LANE]++;
     }
     pool_unlock(pool);
-    if (UNLIKELY(block == NULL) && pool->memory->mixes_sizes && large) {
-        /* Flushes now, before the ladder polls. A block flushed after the poll would get a tick that the poll has not
-         * seen complete, and then the range with which the block merges would not be idle. */
-        (void)weir__order_flush_locked(pool, stream);
-    }
     return block;
 }
 

@@ -369,6 +369,27 @@ static weir_stream *worth_waiting_for(const struct request *request)
     return best;
 }
 
+/* Returns a stream with work that uses a freed block, the smallest that could serve the request, if the request's
+ * stream is not ordered after that work. *wanted receives the tick of the use. Returns NULL if there is none. Pool lock
+ * held. */
+static weir_stream *user_of_pending(const struct request *request, weir_tick *wanted)
+{
+    WEIR_ASSERT(pool_is_locked(request->pool));
+    const weir_block *best = NULL;
+    for (const weir_block *block = request->pool->pending; block != NULL; block = block_uses(block)->next) {
+        const uint64_t capacity = block_capacity(block);
+        best = capacity >= request->size && (best == NULL || capacity < block_capacity(best)) ? block : best;
+    }
+    const struct weir_use *use = best != NULL ? block_uses(best)->first : NULL;
+    while (use != NULL &&
+           (use->stream == request->stream || clock_at(request->stream, use->stream->lane) >= use->tick ||
+            done_on(use->stream) >= use->tick)) {
+        use = use->next;
+    }
+    *wanted = use != NULL ? use->tick : 0;
+    return use != NULL ? use->stream : NULL;
+}
+
 /* Makes the request's stream wait, on the device, for an event of the donor (the stream that has the memory). The event
  * covers the donor's tick `wanted`. The donor's lock is held, and the donor is not retired. */
 static weir_status wait_for_donor(const struct request *request, weir_stream *donor, weir_tick wanted,
@@ -390,19 +411,11 @@ static weir_status wait_for_donor(const struct request *request, weir_stream *do
     return status;
 }
 
-bool weir__order_wait_on_device(struct request *request)
+/* Makes the request's stream wait, on the device, for the donor's work up to tick `wanted`. Returns true on success. No
+ * lock held. */
+static bool wait_for(const struct request *request, weir_stream *donor, weir_tick wanted)
 {
     weir_pool *pool = request->pool;
-    if (!pool->ordered || (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
-        return false;
-    }
-    pool_lock(pool);
-    weir_stream *donor = worth_waiting_for(request);
-    const weir_tick wanted = donor != NULL ? donor->last_free : 0;
-    pool_unlock(pool);
-    if (donor == NULL) {
-        return false;
-    }
     weir_tick covered = 0;
     bool recorded = false;
     uint64_t failed = 0;
@@ -419,6 +432,28 @@ bool weir__order_wait_on_device(struct request *request)
     }
     pool_unlock(pool);
     return status == WEIR_OK;
+}
+
+bool weir__order_wait_on_device(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    if (!pool->ordered || (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
+        return false;
+    }
+    pool_lock(pool);
+    weir_stream *donor = worth_waiting_for(request);
+    weir_tick wanted = donor != NULL ? donor->last_free : 0;
+    const bool of_pending = donor == NULL;
+    donor = of_pending ? user_of_pending(request, &wanted) : donor;
+    pool_unlock(pool);
+    bool waited = false;
+    while (donor != NULL && wait_for(request, donor, wanted)) {
+        waited = true;
+        pool_lock(pool);
+        donor = of_pending ? user_of_pending(request, &wanted) : NULL; /* a block may have several users */
+        pool_unlock(pool);
+    }
+    return waited;
 }
 
 /* --- marks --- */

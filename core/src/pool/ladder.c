@@ -34,7 +34,8 @@ struct attempt {
 
     /* Values of the pool at the moment when this thread last held the pool's lock: */
     uint64_t reserved;
-    uint64_t most; /* 0: unknown */
+    uint64_t most;     /* 0: unknown */
+    bool pays_to_wait; /* growing would exceed what is cheap by so much that a wait is cheaper */
     uint64_t region_frees;
     uint64_t slow_frees; /* pool->slow_frees at the beginning of the attempt */
 };
@@ -65,18 +66,31 @@ static bool was_called_back(const struct attempt *attempt)
     return attempt->reason == CALLED_BACK;
 }
 
-/* True if the pool should wait for work that still uses free memory, before it takes more memory. */
+static bool follows(const struct attempt *attempt, weir_growth growth)
+{
+    return attempt->request->pool->config.growth == growth;
+}
+
+/* True if the stream should wait for work that still uses free memory, before the pool takes any memory. */
+static bool waits_first(const struct attempt *attempt)
+{
+    const bool scarce = attempt->most != 0 && attempt->reserved > attempt->most / 2;
+    return follows(attempt, WEIR_GROWTH_WAIT_FIRST) || (scarce && follows(attempt, WEIR_GROWTH_BALANCED));
+}
+
+/* True if the stream should wait for such work, before the pool takes more memory than is cheap. */
 static bool prefers_waiting(const struct attempt *attempt)
 {
-    switch (attempt->request->pool->config.growth) {
-    case WEIR_GROWTH_GROW_FIRST:
-        return false;
-    case WEIR_GROWTH_WAIT_FIRST:
-        return true;
-    case WEIR_GROWTH_BALANCED:
-    default:
-        return attempt->most != 0 && attempt->reserved > attempt->most / 2;
-    }
+    return attempt->pays_to_wait && follows(attempt, WEIR_GROWTH_BALANCED);
+}
+
+/* The same for a wait of the host, which makes memory idle, so that it can move. Regions cannot: to exchange them after
+ * a wait of the host saved nothing on recordings. */
+static bool prefers_syncing(const struct attempt *attempt)
+{
+    const struct request *request = attempt->request;
+    return request->pool->vm != NULL && request->excess != 0 &&
+           (prefers_waiting(attempt) || follows(attempt, WEIR_GROWTH_WAIT_FIRST));
 }
 
 /* True if another thread has given regions back since the device last refused this request. */
@@ -109,9 +123,35 @@ static bool flush_all(struct attempt *attempt)
     return weir__order_flush_all(attempt->request->pool);
 }
 
+/* From now on the pool grows only as far as it is cheap. */
+static bool cheaply(struct attempt *attempt)
+{
+    attempt->request->cheaply = true;
+    return true;
+}
+
+static bool at_any_price(struct attempt *attempt)
+{
+    attempt->request->cheaply = false;
+    attempt->round = 0;
+    return true;
+}
+
+static void count_wait(struct attempt *attempt)
+{
+    weir_pool *pool = attempt->request->pool;
+    pool_lock(pool);
+    pool->held.mark.waits += attempt->request->excess != 0;
+    pool_unlock(pool);
+}
+
 static bool wait_on_device(struct attempt *attempt)
 {
-    return weir__order_wait_on_device(attempt->request);
+    const bool waited = weir__order_wait_on_device(attempt->request);
+    if (waited) {
+        count_wait(attempt);
+    }
+    return waited;
 }
 
 /* The device has no more memory: from now on the request may use memory set apart for other kinds of requests. */
@@ -130,6 +170,7 @@ static bool sync_next(struct attempt *attempt)
             return false;
         }
     }
+    count_wait(attempt);
     return true;
 }
 
@@ -149,8 +190,11 @@ static const struct rung ladder[] = {
     {WEIR_RUNG_POLLED, always, poll, LOOK_FREE},
     {WEIR_RUNG_FLUSHED, always, flush_own, LOOK_FREE},
     {WEIR_RUNG_LANE, always, as_it_is, LOOK_ALL},
+    {WEIR_RUNG_WAITED, waits_first, wait_on_device, LOOK_ALL},
+    {WEIR_RUNG_GROWN, always, cheaply, GROW},
     {WEIR_RUNG_WAITED, prefers_waiting, wait_on_device, LOOK_ALL},
-    {WEIR_RUNG_GROWN, always, as_it_is, GROW},
+    {WEIR_RUNG_SYNCED, prefers_syncing, sync_next, LOOK_ALL | GROW | REPEAT},
+    {WEIR_RUNG_GROWN, always, at_any_price, GROW},
     {WEIR_RUNG_LANE, always, as_last_resort, LOOK_ALL},
     {WEIR_RUNG_WAITED, always, wait_on_device, LOOK_ALL},
     {WEIR_RUNG_FLUSHED_ALL, always, flush_all, LOOK_ALL},
@@ -171,6 +215,7 @@ static void see(struct attempt *attempt)
     attempt->reserved = pool->held.bytes;
     attempt->most = weir__budget_most_locked(pool, true);
     attempt->region_frees = pool->counts.region_frees;
+    attempt->pays_to_wait = weir__mark_affords_wait(&pool->held.mark, attempt->request->excess);
 }
 
 static bool look(struct attempt *attempt, const struct rung *rung)
@@ -197,8 +242,14 @@ static bool serve(struct attempt *attempt, const struct rung *rung)
     if ((rung->then & LOOK_ALL) != 0 && look(attempt, rung)) {
         return true;
     }
-    return ((rung->then & EXCHANGE) != 0 && memory->exchange(request)) ||
-           ((rung->then & GROW) != 0 && memory->grow(request));
+    if (((rung->then & EXCHANGE) != 0 && memory->exchange(request)) ||
+        ((rung->then & GROW) != 0 && memory->grow(request))) {
+        return true;
+    }
+    pool_lock(request->pool);
+    see(attempt);
+    pool_unlock(request->pool);
+    return false;
 }
 
 static void begin(struct attempt *attempt)
@@ -213,6 +264,8 @@ static void begin(struct attempt *attempt)
     pool_unlock(request->pool);
     attempt->round = 0;
     request->last_resort = false;
+    request->cheaply = false;
+    request->excess = 0;
     request->ceiling = 0;
 }
 

@@ -16,7 +16,7 @@
  * a region of its own for each request.
  *
  * A single request is a simpler question: is there a run of neighbours that holds it, or room for a region after all
- * idle regions have been returned? With virtual memory idle granules move, so the granules that a request may touch are
+ * idle regions have been returned? With virtual memory idle handles go, so the granules that a request may touch are
  * counted.
  *
  * The ladder guarantees that a request gets this memory (ladder.c); tests/pool/stress tests both.
@@ -198,14 +198,14 @@ static uint64_t preferred_region_locked(const weir_pool *pool, uint64_t size, ui
     return now > later ? now : later;
 }
 
-/* Reads the limits. With virtual memory idle granules can be moved, so only granules that live blocks touch count as
+/* Reads the limits. With virtual memory idle handles can go back, so only handles that live blocks touch count as
  * reserved. Another thread may have returned idle granules after the snapshot was taken, so the difference is kept from
  * going below 0. */
 static void look_at_limits(struct question *q, const struct snapshot *snapshot)
 {
     WEIR_ASSERT(outside_pool_lock(q->pool));
-    const uint64_t idle = q->pool->vm != NULL ? weir__snapshot_free_granules(snapshot, q->granularity) : 0;
     pool_lock(q->pool);
+    const uint64_t idle = q->pool->vm != NULL ? weir__snapshot_idle_handles_locked(q->pool, snapshot) : 0;
     const uint64_t most = weir__budget_most_locked(q->pool, false);
     const uint64_t reserved = q->pool->held.bytes;
     q->soft_limit = q->pool->config.soft_limit_bytes;
@@ -436,7 +436,7 @@ static uint64_t missing_for_regions(const struct question *q)
     return missing_of(q, wanted);
 }
 
-/* With virtual memory a request fails only if the granules that the request and the live blocks touch exceed the room.
+/* With virtual memory a request fails only if the handles that live blocks touch and the request exceed the room.
  * A request touches at most one granule more than its length. The last request gets the best place, so it touches no
  * extra granule. */
 static uint64_t missing_for_granules(const struct question *q)

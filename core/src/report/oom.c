@@ -9,7 +9,7 @@
  *     WAIT          a run that would serve, except for the unfinished work of a stream for which the wait failed
  *     ASK_LESS      the largest free run there is, or the most that may still be taken
  *
- * With virtual memory idle granules move, so the granules that live blocks touch are counted instead.
+ * With virtual memory idle handles move, so the handles that live blocks touch are counted instead.
  *
  * Guarantee: each piece of advice is true by itself for a caller that is the only user of the pool. Advice never
  * repeats the ladder's steps: the ladder has already flushed, returned idle regions and waited, so a trim never helps.
@@ -226,8 +226,8 @@ static void advise_less(weir_oom_record *record, const struct request *request, 
 
 /* --- virtual memory --- */
 
-/* Virtual memory: granules that live blocks touch count as pinned. All other granules can be moved to where they are
- * needed, unless a wait for the work on them has failed. */
+/* Virtual memory: handles that live blocks touch count as pinned. All other memory can be moved to where it is needed,
+ * unless a wait for the work on them has failed. */
 struct mapping {
     uint64_t granule;
     uint64_t pinned;
@@ -252,7 +252,7 @@ static struct mapping mapping_locked(weir_oom_record *record, const struct reque
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const uint64_t granule = weir__vm_granule(pool);
-    const uint64_t idle = any_stuck(snapshot) ? 0 : weir__snapshot_free_granules(snapshot, granule);
+    const uint64_t idle = any_stuck(snapshot) ? 0 : weir__snapshot_idle_handles_locked(pool, snapshot);
     /* Another thread may have given granules back after the snapshot was taken. */
     record->idle_region_bytes = idle < record->reserved_bytes ? idle : record->reserved_bytes;
     return (struct mapping){
@@ -473,9 +473,8 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
         return;
     }
     if (maps) {
-        say(&text, ", %s in granules of %s that are in use",
-            plain_size(record->reserved_bytes - record->idle_region_bytes, a),
-            plain_size(weir__vm_granule(request->pool), b));
+        say(&text, ", %s in handles that are in use",
+            plain_size(record->reserved_bytes - record->idle_region_bytes, a));
     }
     /* The text names the bytes of a whole region, without subtracting free memory: one new region always satisfies the
      * request, but scattered free memory may not. */

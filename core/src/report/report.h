@@ -47,8 +47,8 @@ struct snapshot {
 /* Copies all address ranges of the pool. `stuck` of each piece names the stream that keeps `stream` from using the
  * piece. Returns false when out of host memory. No lock held. */
 bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot);
-/* Virtual memory: returns the bytes of the granules in which all ranges are free, on any streams. */
-uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule);
+/* Virtual memory: returns the bytes of the handles in which all ranges were free, on any streams. Pool lock held. */
+uint64_t weir__snapshot_idle_handles_locked(const weir_pool *pool, const struct snapshot *snapshot);
 void weir__snapshot_fini(struct snapshot *snapshot);
 
 /* --- oom.c --- */

@@ -118,25 +118,48 @@ bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snap
     return true;
 }
 
-uint64_t weir__snapshot_free_granules(const struct snapshot *snapshot, uint64_t granule)
+struct idle_sum {
+    const struct snapshot *snapshot;
+    uint64_t bytes;
+};
+
+/* Returns the first piece that ends above `address`; the number of pieces if there is none. */
+static size_t piece_at(const struct snapshot *snapshot, uint64_t address)
 {
-    WEIR_ASSERT(is_power_of_two(granule));
-    uint64_t bytes = 0;
-    uint64_t start = 0; /* the present free run is [start, end) */
-    uint64_t end = 0;
-    for (size_t i = 0; i <= snapshot->count; i++) {
-        const struct snapshot_piece *piece = i < snapshot->count ? &snapshot->pieces[i] : NULL;
-        if (piece != NULL && piece->state == SNAPSHOT_FREE && piece->address == end) {
-            end += piece->size;
-            continue;
+    size_t low = 0;
+    size_t high = snapshot->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const struct snapshot_piece *piece = &snapshot->pieces[middle];
+        if (piece->address + piece->size <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
-        const uint64_t from = round_up(start, granule);
-        const uint64_t to = end & ~(granule - 1);
-        bytes += from < to ? to - from : 0;
-        start = piece != NULL && piece->state == SNAPSHOT_FREE ? piece->address : 0;
-        end = start != 0 ? start + piece->size : 0;
     }
-    return bytes;
+    return low;
+}
+
+static void add_if_idle(void *ctx, uint64_t address, uint64_t size)
+{
+    struct idle_sum *sum = ctx;
+    uint64_t end = address;
+    for (size_t i = piece_at(sum->snapshot, address); i < sum->snapshot->count && end < address + size; i++) {
+        const struct snapshot_piece *piece = &sum->snapshot->pieces[i];
+        if (piece->state != SNAPSHOT_FREE || piece->address > end) {
+            return;
+        }
+        end = piece->address + piece->size;
+    }
+    sum->bytes += end >= address + size ? size : 0;
+}
+
+uint64_t weir__snapshot_idle_handles_locked(const weir_pool *pool, const struct snapshot *snapshot)
+{
+    WEIR_ASSERT(pool_is_locked(pool) && pool->vm != NULL);
+    struct idle_sum sum = {.snapshot = snapshot};
+    weir__vm_each_handle_locked(pool, add_if_idle, &sum);
+    return sum.bytes;
 }
 
 void weir__snapshot_fini(struct snapshot *snapshot)

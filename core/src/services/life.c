@@ -106,17 +106,6 @@ static void free_lanes(weir_pool *pool)
     weir__number_map_fini(&pool->natives);
 }
 
-/* Returns the size of the largest request that front caches serve. With virtual memory larger blocks bypass the caches
- * and merge with free neighbours at once, because their addresses decide where memory has to be mapped. */
-static uint64_t largest_in_front(const weir_pool *pool)
-{
-    WEIR_ASSERT(pool->granule_mask + 1 == UINT64_C(1) << pool->granule_shift);
-    const uint64_t granule = weir__device_info(pool->device)->page_bytes;
-    const uint64_t most = (uint64_t)FRONT_GRANULES << pool->granule_shift;
-    const bool small = (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 && granule / front_page_share < most;
-    return small ? granule / front_page_share : most;
-}
-
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
 {
     weir_pool_config own;
@@ -146,7 +135,8 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->explain = weir__oom_explain_now;
     const bool cached =
         (own.flags & WEIR_POOL_NO_FRONT_CACHE) == 0 && (own.strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) == 0;
-    pool->front.largest = cached ? largest_in_front(pool) : 0;
+    pool->front.large_room = (own.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 ? front_large_mapped : FRONT_LARGE;
+    pool->front.largest = cached ? (uint64_t)FRONT_GRANULES << pool->granule_shift : 0;
     status = make_lanes(pool) ? start_memory(pool) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {
         (void)!weir_device_release(pool->device);
@@ -154,8 +144,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
         free(pool);
         return status;
     }
-    atomic_init(&pool->plain, !pool->memory->mixes_sizes && pool->memory->fits == NULL &&
-                                  (own.strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) == 0);
+    atomic_init(&pool->plain, (own.strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) == 0);
     weir__stream_lock_init(&pool->lock, (own.flags & WEIR_POOL_SINGLE_THREADED) != 0);
     (void)pthread_mutex_init(&pool->growth.mutex, NULL);
     (void)pthread_cond_init(&pool->growth.ended, NULL);

@@ -183,7 +183,7 @@ static inline bool front_push_large(const weir_pool *pool, struct front_cache *f
                                     uint64_t capacity)
 {
     WEIR_ASSERT(capacity >> pool->granule_shift <= UINT32_MAX);
-    if (front->large_count == FRONT_LARGE) {
+    if (front->large_count == pool->front.large_room) {
         return false;
     }
     const uint32_t at = front->large_count;

@@ -39,6 +39,11 @@ void weir__mark_buy(struct high_mark *mark, uint64_t gain, uint64_t regions)
     mark->debt -= paid < mark->debt ? paid : mark->debt;
 }
 
+bool weir__mark_affords_wait(const struct high_mark *mark, uint64_t excess)
+{
+    return excess > (mark->waits + 1) * (mark->live / waits_for_all);
+}
+
 bool weir__mark_may_keep_whole(const struct high_mark *mark, bool near_limit)
 {
     return mark->whole_calls < (near_limit ? most_whole_calls_near_limit : most_whole_calls);

@@ -30,6 +30,7 @@ struct high_mark {
     uint64_t live;        /* the most bytes live at a growth, including the request that grew the pool */
     uint64_t whole_calls; /* number of device calls (regions taken or returned) made to keep large idle regions
                              unsplit */
+    uint64_t waits;       /* waits for queued work made to keep the reserved bytes low */
     uint64_t debt;        /* regions given back to keep the high-water mark low, less those that its rises have paid
                              for */
 };
@@ -39,6 +40,9 @@ struct high_mark {
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);
 /* Returns how many of the pool's `regions` regions may be given back to keep the high-water mark `gain` bytes lower. */
 uint64_t weir__mark_affordable(const struct high_mark *mark, uint64_t gain, uint64_t regions);
+/* True if one more wait for queued work is worth `excess` bytes that the pool would otherwise hold beyond what is
+ * cheap: each wait has to save another 1/waits_for_all of the most live bytes, so their number is bounded. */
+bool weir__mark_affords_wait(const struct high_mark *mark, uint64_t excess);
 /* True if giving back `count` of the pool's `regions` regions is worth a high-water mark that is `gain` bytes lower. If
  * so, adds `count` to the debt. */
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions);

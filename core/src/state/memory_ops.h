@@ -11,7 +11,6 @@ struct request; /* of order/order.h */
 
 /* The functions of a source of memory. They are called with no lock held, unless the comment says "Pool lock held". */
 struct memory_ops {
-    bool mixes_sizes; /* true: requests of all sizes lie side by side; no regions are kept for large ones */
     /* Takes more memory from the device, serves the request and counts how it was served. May first return or move idle
      * memory. Returns false if the device or the limit refused; the request records which. Also returns true if another
      * thread's growth served the request. */
@@ -27,13 +26,6 @@ struct memory_ops {
     void (*return_all)(weir_pool *pool, weir_status *first);
     /* Frees the pool's records of its memory. Calls neither the strategy nor the device. */
     void (*fini)(weir_pool *pool);
-    /* True if a block may have these bytes. A handle is mapped and unmapped as a whole, so a block must have all memory
-     * of a handle of several granules, or none of it. The pointer is NULL if a block may have any bytes. Pool lock
-     * held. */
-    bool (*fits)(const weir_pool *pool, uint64_t address, uint64_t size);
-    /* Serves the request from adjacent free ranges of several streams, or from free memory that the strategy's alloc
-     * did not choose. The pointer is NULL if the strategy's gather does this. Pool lock held. */
-    bool (*join)(struct request *request);
     /* True if a request of `size` bytes gets a region of its own rather than split a much larger idle region. The
      * pointer is NULL if no request does. Pool lock held. */
     bool (*keeps_whole)(const weir_pool *pool, uint64_t size);

@@ -62,6 +62,7 @@ struct pool_front {
     _Atomic uint64_t slot;  /* how much one slot may hold */
     _Atomic uint64_t limit; /* bytes of small blocks that one stream may cache */
     _Atomic uint32_t epoch; /* number of changes of `slot`: see struct front_slot */
+    uint32_t large_room;    /* large blocks that one stream may cache beside the last one freed */
     uint64_t largest;       /* bytes of the largest request that a front cache serves; 0: no front caches */
 };
 
@@ -129,8 +130,8 @@ struct weir_pool {
     uint64_t next_serial; /* of streams */
     unsigned granule_shift;
     bool ordered;      /* true: the device has streams and events */
-    atomic_bool plain; /* true: blocks need no data outside their records, because the pool has no virtual memory, no
-                          private lanes and no index by address. Becomes false under the pool's lock. */
+    atomic_bool plain; /* true: blocks need no data outside their records, because the pool has no private lanes
+                          and no index by address. Becomes false under the pool's lock. */
     pid_t process;
     atomic_uint holds; /* the pool is not destroyed while this is above 0 */
     struct pool_front front;

@@ -20,6 +20,7 @@
 #include "rig/test.h"
 #include "random_program.h"
 
+#include <weir/observer.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 
@@ -469,10 +470,7 @@ struct look {
     uint64_t region_end;
     uint64_t sums[WEIR_WALK_UNMAPPED + 1];
     uint64_t live_blocks;
-    uint64_t granule;    /* 1: no virtual memory */
-    uint64_t pinned;     /* bytes of granules that live blocks touch */
-    uint64_t pinned_end; /* end of the last granule that a live block touches */
-    uint64_t loose;      /* bytes of granules that hold no part of a block */
+    uint64_t granule; /* 1: no virtual memory */
     /* For the check of a failed request: */
     uint64_t run; /* start of the current run of ranges that serve no block */
     uint64_t align;
@@ -492,25 +490,8 @@ static uint64_t granule_of(const struct program *p)
     return p->maps ? p->sim_config.page_bytes : 1;
 }
 
-static uint64_t largest_handle_of(const struct program *p)
-{
-    const uint64_t largest = p->config.vm_handle_bytes;
-    return largest == 0 ? UINT64_C(512) << 20 : largest < granule_of(p) ? granule_of(p) : largest;
-}
-
-static void pin(struct look *look, uint64_t address, uint64_t end)
-{
-    const uint64_t first = address & ~(look->granule - 1);
-    const uint64_t from = first > look->pinned_end ? first : look->pinned_end;
-    look->pinned += up(end, look->granule) - from;
-    look->pinned_end = up(end, look->granule);
-}
-
 static void end_run(struct look *look)
 {
-    const uint64_t whole = up(look->run, look->granule);
-    const uint64_t whole_end = look->at & ~(look->granule - 1);
-    look->loose += whole < whole_end ? whole_end - whole : 0;
     const uint64_t start = (look->run + look->align - 1) & ~(look->align - 1);
     look->fits |= start < look->at && look->at - start >= look->size;
 }
@@ -534,7 +515,6 @@ static bool look_at(void *ctx, const weir_walk_entry *entry)
         look->region_end = entry->region_address + entry->region_size;
         look->at = entry->region_address;
         look->run = look->at;
-        look->pinned_end = 0;
         look->owned = 0;
     }
     must(p, entry->address == look->at && entry->size > 0, "walk leaves a gap at %#" PRIx64, look->at);
@@ -547,7 +527,6 @@ static bool look_at(void *ctx, const weir_walk_entry *entry)
     }
     if (entry->state == WEIR_WALK_LIVE) {
         end_run(look);
-        pin(look, entry->address, entry->address + entry->size);
         look->live_blocks++;
         look->owned += entry->size;
         bool known = false;
@@ -569,6 +548,35 @@ static struct look look_around(struct program *p, uint64_t size, uint64_t align)
     end_region(&look);
     must(p, look.live_blocks == p->blocks, "walk shows %" PRIu64 " live blocks of %u", look.live_blocks, p->blocks);
     return look;
+}
+
+/* Virtual memory: the bytes of handles that live blocks touch, and of the others. */
+struct handles {
+    const struct program *p;
+    uint64_t in_use;
+    uint64_t idle;
+};
+
+static void see_handle(void *ctx, uint64_t address, uint64_t size)
+{
+    struct handles *handles = ctx;
+    bool touched = false;
+    for (unsigned i = 0; i < handles->p->blocks && !touched; i++) {
+        const struct held *held = &handles->p->held[i];
+        touched = held->address < address + size && held->address + held->capacity > address;
+    }
+    handles->in_use += touched ? size : 0;
+    handles->idle += touched ? 0 : size;
+}
+
+/* An observer is told of each handle when it attaches. */
+static struct handles handles_of(struct program *p)
+{
+    const weir_observer_ops ops = {.struct_size = sizeof(ops), .memory_given = see_handle};
+    struct handles handles = {.p = p};
+    ok(p, weir_pool_observe(p->pool, &ops, &handles));
+    ok(p, weir_pool_unobserve(p->pool, &handles));
+    return handles;
 }
 
 static uint64_t held_by_pool(struct program *p)
@@ -615,8 +623,7 @@ static void compare_statistics(struct program *p)
     must(p, !p->maps || stats.region_allocs == 0, "a pool with virtual memory took a region");
     must(p,
          !p->maps || (stats.vm_creates - stats.vm_destroys == stats.vm_maps - stats.vm_unmaps &&
-                      (stats.vm_maps - stats.vm_unmaps) * granule_of(p) <= stats.reserved_bytes &&
-                      (stats.vm_maps - stats.vm_unmaps) * largest_handle_of(p) >= stats.reserved_bytes),
+                      (stats.vm_maps - stats.vm_unmaps) * granule_of(p) <= stats.reserved_bytes),
          "handles do not add up");
     must(p, stats.device_failures == 0 || p->config.limit_bytes == 0 || stats.failures > 0 || stats.regions > 0,
          "device calls failed without a reason");
@@ -697,10 +704,11 @@ static void judge_failure(struct program *p, uint64_t size, uint64_t align, unsi
     const uint64_t reserved = look.sums[0] + look.sums[1] + look.sums[2] + look.sums[3];
     uint64_t most = p->sim_config.capacity_bytes;
     most = p->config.limit_bytes != 0 && p->config.limit_bytes < most ? p->config.limit_bytes : most;
+    const struct handles handles = p->maps ? handles_of(p) : (struct handles){0};
     if (p->maps) {
-        must(p, look.pinned + up(size, look.granule) > most,
+        must(p, handles.in_use + up(size, look.granule) > most,
              "refused %" PRIu64 " bytes at %" PRIu64 " although only %" PRIu64 " of %" PRIu64 " bytes are in use", size,
-             align, look.pinned, most);
+             align, handles.in_use, most);
     }
     uint64_t region = (size + unit - 1) & ~(unit - 1);
     region += align > unit ? align - unit : 0;
@@ -834,7 +842,7 @@ static void do_trim(struct program *p)
     must(p, before - held_by_pool(p) == released, "trim says %" PRIu64 " released", released);
     if (flags != 0) {
         const struct look look = look_around(p, 1, 1);
-        const uint64_t idle = p->maps ? look.loose : look.idle_bytes;
+        const uint64_t idle = p->maps ? handles_of(p).idle : look.idle_bytes;
         must(p, idle == 0 || held_by_pool(p) <= keep, "trim left %" PRIu64 " idle bytes", idle);
     }
 }
@@ -981,9 +989,6 @@ static void choose_pool(struct program *p)
     p->config.growth = (weir_growth)below(p, 3);
     p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) | (one_in(p, 5) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
                       (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0u);
-    if (p->maps && !one_in(p, 3)) { /* the default would be handles of one granule, since these pools are small */
-        p->config.vm_handle_bytes = granule_of(p) << below(p, 7);
-    }
     if (one_in(p, 6)) {
         p->config.oom_callback = free_some;
         p->config.oom_ctx = p;

@@ -26,7 +26,8 @@ struct wish {
     uint64_t capacity;
     uint64_t limit;
     uint32_t flags;
-    weir_growth growth;
+    weir_growth growth; /* 0: WEIR_GROWTH_GROW_FIRST, unless `balanced` */
+    bool balanced;
     bool no_ordering;
     weir_oom_callback callback;
     void *ctx;
@@ -48,7 +49,7 @@ static weir_pool *pool_over(weir_sim *sim, const struct wish *wish)
     config.strategy_config = &caching;
     config.limit_bytes = wish->limit;
     config.flags = wish->flags;
-    config.growth = wish->growth;
+    config.growth = wish->balanced || wish->growth != 0 ? wish->growth : WEIR_GROWTH_GROW_FIRST;
     config.oom_callback = wish->callback;
     config.oom_ctx = wish->ctx;
     weir_pool *pool = NULL;
@@ -847,10 +848,10 @@ TEST(test_waited_or_grown_as_the_policy_says)
     } cases[] = {
         {WEIR_GROWTH_WAIT_FIRST, WEIR_RUNG_WAITED},
         {WEIR_GROWTH_GROW_FIRST, WEIR_RUNG_GROWN},
-        {WEIR_GROWTH_BALANCED, WEIR_RUNG_GROWN}, /* BALANCED grows while less than half of the device is reserved */
+        {WEIR_GROWTH_BALANCED, WEIR_RUNG_WAITED}, /* as much again as was ever live is dearer than a wait */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct world w = open_world((struct wish){.growth = cases[i].growth});
+        struct world w = open_world((struct wish){.growth = cases[i].growth, .balanced = true});
         weir_block *block = get(&w, A, REGION);
         run_on(&w, block, A);
         put(&w, block, A);
@@ -859,13 +860,18 @@ TEST(test_waited_or_grown_as_the_policy_says)
         assert_int_equal(figures(&w).syncs, 0);
         close_world(&w);
     }
-    struct world w = open_world((struct wish){.capacity = 3 * REGION});
-    weir_block *block = get(&w, A, 2 * REGION);
-    run_on(&w, block, A);
-    put(&w, block, A);
-    /* BALANCED waits here, because more than half of the device is reserved */
-    (void)get_by(&w, B, REGION, WEIR_RUNG_WAITED);
-    close_world(&w);
+    /* A region of 1/300 of what is live is cheaper than a wait, unless more than half of the device is reserved. */
+    for (int scarce = 0; scarce < 2; scarce++) {
+        struct world w = open_world((struct wish){.capacity = scarce != 0 ? 500 * REGION : 1000 * REGION,
+                                                  .flags = WEIR_POOL_NO_FRONT_CACHE,
+                                                  .balanced = true});
+        (void)get(&w, A, 299 * REGION);
+        weir_block *block = get(&w, A, REGION);
+        run_on(&w, block, A);
+        put(&w, block, A);
+        (void)get_by(&w, B, REGION, scarce != 0 ? WEIR_RUNG_WAITED : WEIR_RUNG_GROWN);
+        close_world(&w);
+    }
 }
 
 TEST(test_exchanged)
@@ -896,7 +902,17 @@ TEST(test_flushed_all)
     close_world(&w);
 }
 
-TEST(test_synced)
+static void let_waits_fail(const struct world *w)
+{
+    weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+    fault.call = WEIR_CALL_STREAM_WAIT_EVENT;
+    fault.nth = 1;
+    fault.repeat = true;
+    ok(weir_sim_fault_arm(w->sim, &fault));
+}
+
+/* The memory waits for two streams: the requesting stream waits for both on the device, or the host does. */
+static void take_from_two(bool waits_fail)
 {
     struct world w = open_world((struct wish){.capacity = REGION});
     weir_block *block = get(&w, A, REGION);
@@ -904,11 +920,25 @@ TEST(test_synced)
     run_on(&w, block, A);
     order(w.sim, w.native[A], w.native[B]);
     run_on(&w, block, B);
-    put(&w, block, A); /* the memory waits for two streams, so the pool tries no single wait */
+    put(&w, block, A);
     assert_int_equal(figures(&w).pending_bytes, REGION);
-    (void)get_by(&w, C, REGION, WEIR_RUNG_SYNCED);
-    assert_true(figures(&w).syncs >= 1);
+    if (waits_fail) {
+        let_waits_fail(&w);
+    }
+    (void)get_by(&w, C, REGION, waits_fail ? WEIR_RUNG_SYNCED : WEIR_RUNG_WAITED);
+    assert_int_equal(figures(&w).waits, waits_fail ? 0 : 2);
+    assert_int_equal(figures(&w).syncs > 0, waits_fail);
     close_world(&w);
+}
+
+TEST(test_waited_for_two)
+{
+    take_from_two(false);
+}
+
+TEST(test_synced)
+{
+    take_from_two(true);
 }
 
 /* --- upkeep --- */
@@ -1662,6 +1692,7 @@ TEST(test_o1_work_that_completes_during_the_ladder_counts)
         touch(w.sim, w.native[user], weir_block_address(block), REGION / 2, false, 55, "reader");
     }
     put(&w, block, A);
+    let_waits_fail(&w); /* a wait on the device would serve */
     (void)get_by(&w, C, REGION / 2, WEIR_RUNG_POLLED);
     assert_int_equal(figures(&w).syncs, 0);
     close_world(&w);

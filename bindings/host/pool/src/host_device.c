@@ -35,7 +35,8 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     info->region_granularity_bytes = node->pool->config.chunk_bytes;
     info->region_alignment_bytes = WEIR__HOST_PAGE;
     info->page_bytes = node->pool->config.chunk_bytes;
-    info->abilities = WEIR_DEVICE_VIRTUAL_MEMORY | (streams_of(node) != NULL ? (uint32_t)WEIR_DEVICE_ORDERED : 0);
+    info->abilities = WEIR_DEVICE_VIRTUAL_MEMORY | WEIR_DEVICE_PAGEWISE |
+                      (streams_of(node) != NULL ? (uint32_t)WEIR_DEVICE_ORDERED : 0);
     info->host_numa_node = node->number;
     return WEIR_OK;
 }

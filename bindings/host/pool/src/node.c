@@ -255,13 +255,6 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
     config.strategy = weir_caching_strategy();
     config.flags = WEIR_POOL_NO_FRONT_CACHE | flags;
     config.growth = WEIR_GROWTH_GROW_FIRST;
-    config.vm_handle_bytes = node->pool->config.chunk_bytes; /* the cost of a device call grows with the bytes, so
-                                                                larger handles save nothing */
-    if (weir__host_is_pageable(&node->pool->config)) {
-        config.vm_spare_share = PAGEABLE_SPARE_SHARE;
-        config.vm_large_spare_share = PAGEABLE_LARGE_SPARE_SHARE;
-        config.vm_spare_bytes = node->pool->config.chunk_bytes; /* the smallest possible */
-    }
     weir_status status = weir_pool_create(&config, pool);
     if (status == WEIR_OK) {
         status = weir_pool_stream(*pool, &weir__host_stream, host);

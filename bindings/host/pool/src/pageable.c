@@ -128,7 +128,7 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     info->region_granularity_bytes = node->pool->config.chunk_bytes;
     info->region_alignment_bytes = node->pool->config.chunk_bytes;
     info->page_bytes = node->pool->config.chunk_bytes;
-    info->abilities = WEIR_DEVICE_VIRTUAL_MEMORY;
+    info->abilities = WEIR_DEVICE_VIRTUAL_MEMORY | WEIR_DEVICE_PAGEWISE;
     info->host_numa_node = node->number;
     return WEIR_OK;
 }

@@ -63,14 +63,9 @@ enum {
     DECAY_EVERY = 1024,
     DECAY_SELDOM = 16,
     /* Pageable: what decay leaves beyond the most bytes used, as a share 1/n and in chunks. Not tried. Bound: more than
-     * 1/PAGEABLE_LARGE_SPARE_SHARE, so that decay and moves of chunks do not undo each other. */
+     * 1/mark_share_by_page (core's tuning.h), so that decay and moves of chunks do not undo each other. */
     MARGIN_SHARE = 8,
     MARGIN_CHUNKS = 8,
-    /* Pageable: idle memory that does not move, 1/n of the first 256 MiB of the peak and 1/n of the rest. Evidence:
-     * Choices: with 1/18 later rounds of one recording make pages anew; with 1/16 of the rest a pair of mix1k takes 900
-     * to 1,580 ns in the place of 606 to 753. Bound: 1 and above; 1/n adds to held over live. */
-    PAGEABLE_SPARE_SHARE = 16,
-    PAGEABLE_LARGE_SPARE_SHARE = 12,
     /* Pageable: bytes of a run of pages that gets its pages at their first access, if it is as large or larger; smaller
      * runs get them by one call, which costs 31 microseconds for 64 KiB in the place of 53. Not tried. Bound: a block
      * that is smaller is resident as a whole. */
