@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,15 @@ static int measure(struct dl_phdr_info *info, size_t size, void *unused)
     return 1;
 }
 
+/* In a child of fork: a call that another thread of the parent had begun is seen and never called. */
+static void begin_anew(void)
+{
+    uint64_t (*const calls)(const char *) = calls_of_runtime();
+    for (size_t i = 0; i < function_count && calls != NULL; i++) {
+        *functions[i].count = calls(functions[i].name);
+    }
+}
+
 __attribute__((constructor)) static void find(void)
 {
     for (size_t i = 0; i < function_count; i++) {
@@ -123,5 +133,7 @@ __attribute__((constructor)) static void find(void)
             _exit(3);
         }
     }
-    if (dl_iterate_phdr(measure, NULL) != 1 || atexit(compare) != 0) _exit(3);
+    if (dl_iterate_phdr(measure, NULL) != 1 || atexit(compare) != 0 || pthread_atfork(NULL, NULL, begin_anew) != 0) {
+        _exit(3);
+    }
 }
