@@ -146,7 +146,7 @@ function conclusions(    i, key, less, same, full, paged) {
     print ""
     say("Why the numbers of calls differ: without a cache each block costs two calls, and a wait for the device." \
         " PyTorch's allocator keeps the memory that it has taken. weir gives idle memory back when it needs another size," \
-        " which costs calls and keeps it small. Virtual memory is mapped in pieces of 2 MiB, a call for each.")
+        " which costs calls and keeps it small. Virtual memory is mapped in pieces of 1/32 of a pool, in small pools of 2 MiB, at two calls each.")
 }
 
 END {
