@@ -109,8 +109,8 @@ typedef struct weir_range {
     uint64_t address;
     uint64_t size; /* equal to the record's size */
     void *token;
-    weir_tick tick; /* tick of the free range from which this range was cut. A pool with virtual memory may free the
-                       range with this tick; other pools ignore the tick. */
+    weir_tick tick;      /* tick of the free range from which this range was cut: the pool may free the range again at
+                       once, with this tick */
     uint64_t idle_bytes; /* size of the region if the alloc broke a wholly free region, else 0. The pool may free the
                             range at once, at its tick, and take a region of the request's own size instead. A
                             strategy may always leave this 0. */

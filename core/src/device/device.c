@@ -5,12 +5,11 @@
  * the group of the slot, then makes one indirect call, during which the thread cannot be cancelled.
  *
  * Guarantee: an out-parameter is untouched if a call fails, even if the backend wrote to it. A backend never sees a
- * NULL out-parameter, a size of zero or a size off its granularity. What an ended pool could not give back is tried
- * again at each call for memory; a device is not destroyed while some of it is left.
+ * NULL out-parameter, a size of zero or a size off its granularity. The memory that an ended pool could not return is
+ * tried again at each call for memory; a device is not destroyed while some of it is left.
  *
  * A table may come from an older header (struct_size is smaller: the slots it lacks are missing slots) or from a newer
- * one (slots that this library does not know must be NULL).
- */
+ * one (slots that this library does not know must be NULL). */
 #include "device_internal.h"
 #include "shared/assert.h"
 #include "shared/cancel.h"
@@ -30,7 +29,7 @@ struct weir_device {
     const weir_device_ops *made_of; /* the backend's own function table, which identifies the kind of device */
     void *ctx;
     weir_device_info info;
-    weir__leftovers left; /* what ended pools could not give back */
+    weir__leftovers left; /* memory and events of ended pools */
     atomic_uint holds;    /* pools and adaptors that use the device, and explicit holds */
     pid_t process;
 };

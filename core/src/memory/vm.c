@@ -15,7 +15,7 @@
  * limit new handles are granules, so that these two sums are close to the live bytes. The guarantee needs addresses: if
  * no span has a window left, another span is reserved.
  *
- * Cost: a walk around the strategy's holes; vm_handle.c states the rest. One thread at a time. / */
+ * Cost: a walk around the strategy's holes; vm_handle.c states the rest. One thread at a time. */
 #include "base/tuning.h"
 #include "shared/round_up.h"
 #include "vm_internal.h"

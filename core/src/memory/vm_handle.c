@@ -13,7 +13,7 @@
  * that grows claims holes, so a hole that it has seen stays one.
  *
  * Cost: two device calls for each handle that is created or moves. Idle handles: linear in the free ranges of at least
- * a granule and the handles in them. / */
+ * a granule and the handles in them. */
 #include "shared/clock.h"
 #include "shared/round_up.h"
 #include "vm_internal.h"

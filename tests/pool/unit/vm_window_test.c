@@ -1,5 +1,4 @@
-/* tests/pool/unit/vm_window_test.c: the search for the place where a request needs the least new memory, and the search
- * for idle granules.
+/* tests/pool/unit/vm_window_test.c: the search for the place where a request needs the least new memory.
  *
  * The strategy is a list of ranges written by hand. Results for random lists are compared with a trial of every
  * possible place.

@@ -110,7 +110,7 @@ weir__acl_device *weir__acl_device_of(const weir_device *device);
 /* Called before a stream is destroyed. If the stream is the default stream of a device, marks the device as lost. */
 void weir__acl_device_loses_stream_locked(const void *native);
 
-/* What calls without a device could not give back: events, descriptors and pinned host memory. */
+/* Events, descriptors and pinned host memory that calls without a device could not give back. */
 extern weir__leftovers weir__acl_left;
 /* Gives back what earlier calls could not. For the calls that take or return memory, which may block. */
 void weir__acl_settle(weir__acl_device *self);

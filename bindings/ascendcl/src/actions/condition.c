@@ -151,22 +151,6 @@ static acl__graph *chosen(const condition *c)
     }
 }
 
-/* Queues the read of the word, for the auditor. */
-static aclError read_word(acl__stream *stream, const condition *c)
-{
-    WEIR_ASSERT_HELD(acl__mutex());
-    const weir_sim_access access = {.address = (uint64_t)(uintptr_t)c->word, .size = sizeof(*c->word)};
-    weir_sim_work read = WEIR_SIM_WORK_INIT;
-    read.tag = "condition";
-    read.accesses = &access;
-    read.access_count = 1;
-    read.no_launch_cost = true;
-    const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
-    const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &read);
-    (void)acl__work_by(before);
-    return acl__status(status, "a condition");
-}
-
 /* Queues a branch behind the stream's work. */
 static aclError start(acl__stream *stream, struct decision *d, acl__graph *branch)
 {
@@ -200,7 +184,8 @@ static aclError decision_submit(acl__stream *stream, acl__task *task)
         if (!acl__has_arrived(stream)) {
             return ACL__HELD;
         }
-        ACL_TRY(read_word(stream, d->c));
+        const uint64_t word = (uint64_t)(uintptr_t)d->c->word;
+        ACL_TRY(acl__read_word(stream, word, sizeof(*d->c->word), "condition"));
         acl__graph *branch = chosen(d->c);
         if (branch == NULL) {
             return ACL_SUCCESS;

@@ -261,16 +261,7 @@ static aclError join_writer(acl__stream *stream, uint64_t address)
         return ACL_SUCCESS;
     }
     ACL_TRY(acl__record_join(stream, w->last->record));
-    const weir_sim_access access = {.address = address, .size = WORD_BYTES};
-    weir_sim_work read = WEIR_SIM_WORK_INIT;
-    read.tag = "value wait";
-    read.accesses = &access;
-    read.access_count = 1;
-    read.no_launch_cost = true;
-    const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
-    const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &read);
-    (void)acl__work_by(before);
-    return acl__status(status, "waiting for a value");
+    return acl__read_word(stream, address, WORD_BYTES, "value wait");
 }
 
 static aclError value_wait_submit(acl__stream *stream, acl__task *task)

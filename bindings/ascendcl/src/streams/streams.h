@@ -44,7 +44,7 @@ void acl__stream_announce_created(acl__stream *stream);
 /* Destroys all streams of a context that no other thread can reach any more. With `force`, drops their remaining work
  * instead of waiting for it. Releases the lock during the call. */
 void acl__streams_end_of(acl__context *context, bool force);
-/* Ends a stream that the program has no handle of, with what is left of its work. */
+/* Ends a stream that the program has no handle of, and the rest of its work. */
 void acl__stream_end_now(acl__stream *stream);
 /* Refuses a stream that is being captured. */
 aclError acl__stream_check_free(const acl__stream *stream);
@@ -129,7 +129,7 @@ aclError acl__graph_of(const void *handle, acl__graph **graph);
 const acl__graph *acl__graph_first(void);
 /* Returns the task group of a handle; NULL: it is none of a live graph. */
 acl__group *acl__group_find(const void *handle);
-/* Ends a graph, and drops what is left of its executions. */
+/* Ends a graph, and drops the rest of its executions. */
 void acl__graph_free(acl__graph *graph);
 /* Give up the captures of a context, and end its graphs. */
 void acl__captures_end_of(const acl__context *context);

@@ -150,3 +150,18 @@ aclError acl__launch(acl__stream *stream, const acl__kernel *kernel)
     }
     return acl__queue(stream, &k->task);
 }
+
+aclError acl__read_word(acl__stream *stream, uint64_t address, uint64_t size, const char *tag)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    const weir_sim_access access = {.address = address, .size = size};
+    weir_sim_work read = WEIR_SIM_WORK_INIT;
+    read.tag = tag;
+    read.accesses = &access;
+    read.access_count = 1;
+    read.no_launch_cost = true;
+    const acl__worker before = acl__work_by((acl__worker){.device = stream->context->device});
+    const weir_status status = weir_sim_launch(acl__rt.sim, stream->sim, &read);
+    (void)acl__work_by(before);
+    return acl__status(status, tag);
+}

@@ -58,7 +58,7 @@ typedef struct acl__step_ops {
     const char *name;
     /* Makes the call once more, on the stream `on`, for an execution of the graph. */
     aclError (*again)(acl__stream *on, void *args);
-    /* Drops what the arguments hold; NULL: nothing. Called once, with the graph. */
+    /* Drops the objects that the arguments hold; NULL: none. Called once, with the graph. */
     void (*end)(void *args);
     bool records; /* an event is recorded: a leg may end with such a step */
 } acl__step_ops;
@@ -124,6 +124,9 @@ void acl__steps_end(acl__step *first);
 aclError acl__queue_for_graph(acl__stream *stream, acl__task *task);
 
 /* --- launch.c --- */
+
+/* Queues a read of a word of device memory by the stream, for the auditor: it takes no time. Lock held. */
+aclError acl__read_word(acl__stream *stream, uint64_t address, uint64_t size, const char *tag);
 
 /* A kernel, or anything that takes time on a stream. `accesses` and `tag` are copied. `compute` is called when virtual
  * time reaches the kernel's end: it may read and write device memory by its addresses, must not call the runtime, and

@@ -56,7 +56,7 @@ typedef struct cuda_device {
     CUmemProp prop;      /* properties of new physical memory */
     CUmemAccess *access; /* access rights to mapped memory: of the device itself, then of its peers */
     size_t access_count;
-    weir__leftovers left;      /* what calls of this device could not give back */
+    weir__leftovers left;      /* memory and addresses that calls could not give back */
     const weir_device *device; /* the weir_device made from this struct */
     struct cuda_device *next;  /* under device.c's lock */
 } cuda_device;

@@ -7,7 +7,7 @@
  * Guarantee: a slot acts on its own device in any current context of the calling thread, and leaves the thread's stack
  * of contexts and its capture mode as they were. A stream that is being captured is not touched: an event recorded on
  * it would become a part of the graph, and a wait for it would break the capture. Nothing is lost while the driver
- * fails for a time: what a call could not give back is given back by a later call that takes or returns memory, and a
+ * fails for a time: memory that a call could not return goes back with a later call that takes or returns memory, and a
  * device that cannot be ended is ended when the next one is created or destroyed.
  *
  * Cost: three calls that read or set thread-local state of the driver for each slot, two more where another context is
