@@ -191,18 +191,42 @@ static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
     return give_back(self, region);
 }
 
+/* Makes room for the size of one more handle, before the device is asked for it. */
+static bool promise_handle(struct torch_source *self)
+{
+    (void)pthread_mutex_lock(&lock);
+    WEIR_ASSERT(self->promised >= self->sizes.count);
+    const bool promised = weir__number_map_reserve(&self->sizes, self->promised + 1);
+    self->promised += promised;
+    (void)pthread_mutex_unlock(&lock);
+    return promised;
+}
+
+/* Notes the size of a handle, for which there is room. With `handle` 0 only gives the room up. */
+static void note_handle(struct torch_source *self, weir_vm_handle handle, uint64_t size)
+{
+    (void)pthread_mutex_lock(&lock);
+    WEIR_ASSERT(self->promised > self->sizes.count);
+    if (handle == 0) {
+        self->promised--;
+    } else {
+        (void)!weir__number_map_put(&self->sizes, handle, size);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
 static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     struct torch_source *self = ctx;
-    if (!reserve(self, size)) {
-        return WEIR_ERR_LIMIT;
+    if (!promise_handle(self)) {
+        return WEIR_ERR_NO_MEMORY;
     }
-    const weir_status status = weir_device_vm_create(self->inner, size, handle);
-    reserved(self, size, status == WEIR_OK);
-    (void)pthread_mutex_lock(&lock);
-    WEIR_ASSERT(self->granule_bytes == 0 || self->granule_bytes == size);
-    self->granule_bytes = size;
-    (void)pthread_mutex_unlock(&lock);
+    weir_status status = reserve(self, size) ? WEIR_OK : WEIR_ERR_LIMIT;
+    if (status == WEIR_OK) {
+        status = weir_device_vm_create(self->inner, size, handle);
+        reserved(self, size, status == WEIR_OK);
+    }
+    note_handle(self, status == WEIR_OK ? *handle : 0, size);
     return status;
 }
 
@@ -212,10 +236,15 @@ static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
     if (is_pinned(self)) {
         return kept_for_graph();
     }
+    /* The note goes before the call: another thread may get the same handle as soon as the device has this one. */
+    (void)pthread_mutex_lock(&lock);
+    const uint64_t size = weir__number_map_take(&self->sizes, handle);
+    (void)pthread_mutex_unlock(&lock);
+    WEIR_ASSERT(size != 0);
     const weir_status status = weir_device_vm_destroy(self->inner, handle);
+    note_handle(self, status == WEIR_OK ? 0 : handle, size);
     if (status == WEIR_OK) {
-        WEIR_ASSERT(self->granule_bytes > 0);
-        returned(self, self->granule_bytes);
+        returned(self, size);
     }
     return status;
 }
@@ -361,9 +390,15 @@ static weir_status queued_wait(void *ctx, void *native_stream, weir_event *event
 
 /* --- the device --- */
 
+static void destroy(void *ctx)
+{
+    struct torch_source *self = ctx;
+    weir__number_map_fini(&self->sizes);
+}
+
 #define COMMON_SLOTS                                                                                                   \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
-    .region_free = region_free, .native_error = native_error, .stream_check = stream_check
+    .region_free = region_free, .native_error = native_error, .destroy = destroy, .stream_check = stream_check
 #define ORDER_SLOTS                                                                                                    \
     .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,                        \
     .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,                      \

@@ -28,6 +28,7 @@
 
 #include "settings.h"
 #include "shared/assert.h"
+#include "shared/number_map.h"
 #include "shared/runtime.h"
 
 #define WEIR__TORCH_DEVICES 64
@@ -52,7 +53,8 @@ struct torch_source {
     weir_torch_drain drain; /* NULL: all work is queued with the runtime at once */
     void *drain_ctx;
     uint64_t held;          /* bytes */
-    uint64_t granule_bytes; /* size of every physical page: a pool creates pages of one size only */
+    weir__number_map sizes; /* of handles of virtual memory */
+    size_t promised;        /* entries of `sizes`, plus calls in progress that may each add an entry */
     struct torch_region *regions;
     bool pinned; /* true: the source does not return idle memory to the device, because a graph replays in it */
     bool lost;   /* true: the device's statistics no longer count the memory of this source */
