@@ -224,7 +224,7 @@ static void plug_in(struct setting *set, mode m, const struct server *servers)
         config.strategy = weir_caching_strategy();
         /* Before the pool takes more, it waits for queued work and returns idle memory. */
         config.soft_limit_bytes = (uint64_t)SOFT_LIMIT_MIB << 20;
-        config.flags = m == WEIR_VM ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+        config.flags = m == WEIR_VM ? 0 : WEIR_POOL_REGIONS;
         MUST_WEIR(weir_pool_create(&config, &set->pool));
     }
     set->wrong.gives_back = m == EARLY;

@@ -302,7 +302,7 @@ static void begin(struct run *run, weir_device *inner)
         must(weir_count_create(inner, &run->device));
         config.device = run->device;
         config.strategy = weir_caching_strategy();
-        config.flags = run->kind == WEIR_PAGES ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0;
+        config.flags = run->kind == WEIR_PAGES ? 0 : (uint32_t)WEIR_POOL_REGIONS;
         must(weir_pool_create(&config, &run->pool));
     } else if (run->kind != PLAIN) {
         CUdevice id = 0;

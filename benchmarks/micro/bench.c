@@ -25,7 +25,7 @@ static void require(weir_status status, const char *what)
 void bench_pool_open(struct bench_pool *bench, const struct bench_row *row, uint64_t limit_bytes, size_t streams)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    bench->device = null_device_create((row->flags & WEIR_POOL_VIRTUAL_MEMORY) != 0);
+    bench->device = null_device_create((row->flags & WEIR_POOL_REGIONS) == 0);
     bench->streams = calloc(streams + 1, sizeof(*bench->streams));
     bench->stream_count = streams;
     require(bench->device != NULL && bench->streams != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY, "cannot make a device");
@@ -50,13 +50,13 @@ void bench_pool_close(struct bench_pool *bench)
 
 const struct bench_row bench_rows[BENCH_ROWS] = {
     {"empty_loop", BENCH_EMPTY, NULL, 0},
-    {"caching", BENCH_POOL, weir_caching_strategy, 0},
-    {"size_class", BENCH_POOL, weir_size_class_strategy, 0},
-    {"caching_vm", BENCH_POOL, weir_caching_strategy, WEIR_POOL_VIRTUAL_MEMORY},
-    {"caching_no_front_cache", BENCH_POOL, weir_caching_strategy, WEIR_POOL_NO_FRONT_CACHE},
-    {"caching_single_threaded", BENCH_POOL, weir_caching_strategy, WEIR_POOL_SINGLE_THREADED},
-    {"pytorch_model", BENCH_POOL, model_pytorch_strategy, 0},
-    {"direct_model", BENCH_POOL, model_direct_strategy, 0},
+    {"caching", BENCH_POOL, weir_caching_strategy, WEIR_POOL_REGIONS},
+    {"size_class", BENCH_POOL, weir_size_class_strategy, WEIR_POOL_REGIONS},
+    {"caching_vm", BENCH_POOL, weir_caching_strategy, 0},
+    {"caching_no_front_cache", BENCH_POOL, weir_caching_strategy, WEIR_POOL_REGIONS | WEIR_POOL_NO_FRONT_CACHE},
+    {"caching_single_threaded", BENCH_POOL, weir_caching_strategy, WEIR_POOL_REGIONS | WEIR_POOL_SINGLE_THREADED},
+    {"pytorch_model", BENCH_POOL, model_pytorch_strategy, WEIR_POOL_REGIONS},
+    {"direct_model", BENCH_POOL, model_direct_strategy, WEIR_POOL_REGIONS},
     {"heap", BENCH_HEAP, NULL, 0},
     {"host_pool", BENCH_HOST, NULL, 0},
     {"tlsf", BENCH_TLSF, NULL, 0},

@@ -25,7 +25,6 @@ int main(void)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = device;
     config.strategy = weir_caching_strategy();
-    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     check(weir_pool_create(&config, &pool));
     check(weir_pool_stream(pool, NULL, &stream)); /* NULL or a CUstream (cudaStream_t is the same type) */
     for (int i = 0; i < 100; i++) {

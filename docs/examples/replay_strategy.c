@@ -30,10 +30,11 @@ int main(int argc, char **argv)
         weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
         weir_trace_replay_config config = WEIR_TRACE_REPLAY_CONFIG_INIT;
         pool.strategy = first_fit_strategy();
+        pool.flags = WEIR_POOL_REGIONS;
         config.pool = &pool;
         config.flags = WEIR_TRACE_REPLAY_CHECK; /* proves the invariants of first_fit after every event */
         print_row(trace, "first_fit", &config);
-        pool.flags = WEIR_POOL_VIRTUAL_MEMORY;
+        pool.flags = 0;
         print_row(trace, "first_fit+vm", &config);
         config = (weir_trace_replay_config)WEIR_TRACE_REPLAY_CONFIG_INIT;
         for (size_t n = 0; (config.strategy = weir_trace_strategy(n)) != NULL; n++) {

@@ -31,7 +31,6 @@ int main(void)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = logged;
     config.strategy = weir_caching_strategy();
-    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     check(weir_pool_create(&config, &pool));
     check(weir_pool_stream(pool, NULL, &stream));
     for (int i = 0; i < 3; i++) {

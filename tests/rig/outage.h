@@ -176,7 +176,7 @@ static inline void outage_open(struct outage_life *life)
     OUTAGE_EXPECT(life, weir_device_get_info(life->device, &info) == WEIR_OK);
     config.device = life->device;
     config.strategy = weir_caching_strategy();
-    config.flags = outage_roll(life, 2) * (info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY ? WEIR_POOL_VIRTUAL_MEMORY : 0);
+    config.flags = outage_roll(life, 2) != 0 ? 0 : (uint32_t)WEIR_POOL_REGIONS;
     config.growth = (weir_growth)outage_roll(life, 3);
     OUTAGE_EXPECT(life, weir_pool_create(&config, &life->pool) == WEIR_OK);
     for (unsigned i = 0; i < outage_streams; i++) {

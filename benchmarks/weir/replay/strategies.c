@@ -12,15 +12,16 @@
 #include "models/pytorch.h"
 
 static const struct replay_strategy table[] = {
-    {"caching", "weir's default: best fit at constant cost, split and coalesce", weir_caching_strategy, false, 0, 0},
+    {"caching", "best fit at constant cost, split and coalesce, in regions", weir_caching_strategy, false, 0,
+     WEIR_POOL_REGIONS},
     {"size_class", "slabs of equal slots, eight classes per doubling; larger requests as in caching",
-     weir_size_class_strategy, false, 0, 0},
+     weir_size_class_strategy, false, 0, WEIR_POOL_REGIONS},
     {"routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
      0, 0},
     {"bump", "a bump pointer over chunks: for what is taken and released together", weir_bump_strategy, false, 0, 0},
-    {"caching+vm", "caching on virtual memory: one range that grows, idle memory goes back", weir_caching_strategy,
-     false, 0, WEIR_POOL_VIRTUAL_MEMORY},
-    {"size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, WEIR_POOL_VIRTUAL_MEMORY},
+    {"caching+vm", "weir's default: caching on virtual memory, one range that grows", weir_caching_strategy, false, 0,
+     0},
+    {"size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, 0},
     {"pytorch", "model of PyTorch's native caching allocator, exact to the address", model_pytorch_strategy, true, -1,
      0},
     {"torch_npu", "the same with torch_npu's 32 bytes added to every request", model_pytorch_strategy, true, 32, 0},

@@ -59,8 +59,14 @@ static bool fits(const weir_strategy_object *object)
            (object->major == 0 ? object->minor == WEIR_VERSION_MINOR : object->minor <= WEIR_VERSION_MINOR);
 }
 
+/* True if the table has what a pool with virtual memory needs. Without it a pool would silently take regions. */
+static bool maps(const weir_strategy_ops *ops)
+{
+    return ops->struct_size >= offsetof(weir_strategy_ops, claim) + sizeof(ops->claim) && ops->claim != NULL;
+}
+
 /* Returns the name of the first required member that the table lacks; NULL if the table is complete. */
-static const char *missing_slot(const weir_strategy_ops *ops)
+static const char *missing_slot(const weir_strategy_ops *ops, bool mapped)
 {
     const struct {
         const char *name;
@@ -80,7 +86,8 @@ static const char *missing_slot(const weir_strategy_ops *ops)
                  {"walk", ops->walk != NULL},
                  {"check", ops->check != NULL},
                  {"stats", ops->stats != NULL},
-                 {"lane_stats", ops->lane_stats != NULL}};
+                 {"lane_stats", ops->lane_stats != NULL},
+                 {"claim, which \"+vm\" needs", !mapped || maps(ops)}};
     for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
         if (!slots[i].there) {
             return slots[i].name;
@@ -128,7 +135,7 @@ static bool check_object(const char *path, const weir_strategy_object *object, u
     if (ops == NULL || ops->struct_size < offsetof(weir_strategy_ops, claim)) {
         return refuse(error, size, "%s: its strategy has no table of functions", path);
     }
-    const char *missing = missing_slot(ops);
+    const char *missing = missing_slot(ops, (flags & WEIR_POOL_REGIONS) == 0);
     if (missing != NULL) {
         return refuse(error, size, "%s: the table of its strategy has no valid %s", path, missing);
     }
@@ -193,7 +200,7 @@ void strategy_object_free(struct replay_strategy *strategy)
 struct replay_strategy *strategy_object_load(const char *name, size_t length, char *error, size_t error_size)
 {
     const size_t size = path_length(name, length);
-    const uint32_t flags = size < length ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+    const uint32_t flags = size < length ? 0 : WEIR_POOL_REGIONS;
     char path[4096];
     char row[longest_name + sizeof(vm_suffix)];
     if (size >= sizeof(path)) {
@@ -205,7 +212,7 @@ struct replay_strategy *strategy_object_load(const char *name, size_t length, ch
     if (object == NULL || !check_object(path, object, flags, error, error_size)) {
         return NULL;
     }
-    (void)snprintf(row, sizeof(row), "%.*s%s", longest_name, object->strategy()->name, flags != 0 ? vm_suffix : "");
+    (void)snprintf(row, sizeof(row), "%.*s%s", longest_name, object->strategy()->name, size < length ? vm_suffix : "");
     struct loaded *loaded = calloc(1, sizeof(*loaded));
     if (loaded != NULL) {
         loaded->strategy = (struct replay_strategy){

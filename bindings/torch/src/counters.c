@@ -19,8 +19,9 @@ static void add_pool(const struct torch_pool *pool, weir_torch_device_stats *cou
     counters->allocation.current += (int64_t)(stats.allocs - stats.frees);
     counters->allocation.allocated += (int64_t)stats.allocs;
     counters->requested_bytes.current += (int64_t)stats.requested_bytes;
-    counters->segment.current += (int64_t)stats.regions;
-    counters->segment.allocated += (int64_t)stats.region_allocs;
+    const bool maps = stats.vm_creates != 0;
+    counters->segment.current += (int64_t)(maps ? stats.vm_creates - stats.vm_destroys : stats.regions);
+    counters->segment.allocated += (int64_t)(maps ? stats.vm_creates : stats.region_allocs);
     counters->active_bytes.current += (int64_t)stats.pending_bytes;
     counters->num_ooms += (int64_t)stats.failures;
     counters->num_alloc_retries +=

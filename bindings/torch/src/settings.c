@@ -144,7 +144,8 @@ static bool read_all(char *text, struct torch_settings *settings, char *why, siz
 
 bool weir__torch_settings_read(const char *text, struct torch_settings *settings, char *why, size_t size)
 {
-    struct torch_settings own = {.strategy = weir_caching_strategy(), .reserve_bytes = UINT64_MAX, .report = true};
+    struct torch_settings own = {
+        .strategy = weir_caching_strategy(), .reserve_bytes = UINT64_MAX, .virtual_memory = true, .report = true};
     char *copy = strdup(text != NULL ? text : "");
     if (copy == NULL) {
         (void)snprintf(why, size, "no host memory");

@@ -29,8 +29,10 @@ typedef struct weir_event weir_event;   /* an event of a device; only that devic
 typedef uint64_t weir_vm_handle;        /* a handle of physical memory (virtual-memory group); 0 is never valid */
 
 enum {
-    WEIR_DEVICE_ORDERED = 1u << 0,        /* the device has streams and events: it supports the ordering group */
-    WEIR_DEVICE_VIRTUAL_MEMORY = 1u << 1, /* the device supports the virtual-memory group */
+    WEIR_DEVICE_ORDERED = 1u << 0, /* the device has streams and events: it supports the ordering group */
+    /* The device supports the virtual-memory group. A pool uses it unless told otherwise and does not fall back, so a
+     * backend states this ability only if the calls work: where a driver may refuse them, it tries them first. */
+    WEIR_DEVICE_VIRTUAL_MEMORY = 1u << 1,
     /* The virtual-memory group works page by page: creating, mapping and moving memory costs in proportion to its
      * bytes, so a pool uses handles of one page, and moves more rarely. No group is needed for this fact. */
     WEIR_DEVICE_PAGEWISE = 1u << 2,

@@ -63,14 +63,20 @@ enum {
     /* Keep idle regions while growing: fewer device calls, more memory. By default a pool that must grow first gives
      * the regions back to the device that are wholly free and too small for the request. */
     WEIR_POOL_KEEP_IDLE_REGIONS = 1u << 2,
-    /* Reserve addresses and map memory into them where it is needed, instead of taking regions: one range that grows at
-     * its end or in its holes. Memory is created in device handles of at most 1/32 of what the pool holds, and mapped
-     * and unmapped by whole handles; no live byte is copied. Before the pool takes much more than the peak of live
-     * memory, it gives idle handles back. A request then fails only if the handles that live blocks touch, plus the
-     * request rounded up to pages, exceed the limit or the device's capacity. From 3/4 of these on, new handles are
-     * single pages. Needs a device with virtual memory and a strategy with `claim`. With WEIR_POOL_KEEP_IDLE_REGIONS
-     * idle handles go back only when the limit or the device refuses more. */
-    WEIR_POOL_VIRTUAL_MEMORY = 1u << 3,
+    /* Take regions. Without this flag a pool whose device has virtual memory (WEIR_DEVICE_VIRTUAL_MEMORY) reserves
+     * addresses and maps memory into them where it is needed: one range that grows at its end or in its holes. Memory
+     * is created in device handles of at most 1/32 of what the pool holds, and mapped and unmapped by whole handles; no
+     * live byte is copied. Before the pool takes much more than the peak of live memory, it gives idle handles back. A
+     * request then fails only if the handles that live blocks touch, plus the request rounded up to pages, exceed the
+     * limit or the device's capacity. From 3/4 of these on, new handles are single pages. With
+     * WEIR_POOL_KEEP_IDLE_REGIONS idle handles go back only when the limit or the device refuses more. A pool takes
+     * regions anyway if the device has no virtual memory, or pages smaller than the strategy's granule, or if the
+     * strategy has no `claim`; weir_pool_dump tells which of the two a pool has.
+     *
+     * The flag is for memory that other code shares with processes or opens to devices by its address: a region is one
+     * allocation of the device's ordinary call (cuMemAlloc, aclrtMallocAlign32), as cuIpcGetMemHandle,
+     * cuCtxEnablePeerAccess and aclrtIpcMemGetExportKey require, and it stays while a live block lies in it. */
+    WEIR_POOL_REGIONS = 1u << 3,
 };
 
 typedef struct weir_oom_record weir_oom_record;
@@ -120,8 +126,8 @@ typedef struct weir_pool_config {
 
 /* Creates a pool. Takes no memory from the device. Returns WEIR_ERR_INVALID if the device or the strategy is missing, a
  * flag is unknown, the soft limit is above the hard limit, or the strategy refuses its config; WEIR_ERR_UNSUPPORTED if
- * the device aligns its regions (or has pages) to less than the strategy's granule, or if virtual memory is requested
- * and the device or the strategy lacks it; WEIR_ERR_NO_MEMORY if there is no host memory. */
+ * the pool takes regions and the device aligns them to less than the strategy's granule; WEIR_ERR_NO_MEMORY if there is
+ * no host memory. */
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
 
 /* Destroys the pool: waits for the streams with work that may still touch its memory, gives every region back to the

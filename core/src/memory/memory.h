@@ -41,10 +41,11 @@ void weir__region_end_growing_locked(weir_pool *pool);
  * are shares of the reserved bytes because cached blocks cannot coalesce. Pool lock held. */
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
 
-/* --- vm.c, vm_handle.c: all functions but the first need pool->vm --- */
+/* --- vm.c, vm_handle.c: all functions but the first two need pool->vm --- */
 
-/* Gives a new pool virtual memory, before the pool is used. Returns WEIR_ERR_UNSUPPORTED, _INVALID or _NO_MEMORY on
- * failure. */
+/* True if a pool of the strategy over the device can have virtual memory. */
+bool weir__vm_suits(const weir_device *device, const weir_strategy_ops *strategy);
+/* Gives a new pool virtual memory, which suits it, before the pool is used. Returns WEIR_ERR_NO_MEMORY on failure. */
 weir_status weir__vm_init(weir_pool *pool);
 /* True if the range is claimed to be mapped or unmapped, so not a block. Pool lock held. */
 bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range);

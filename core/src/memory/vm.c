@@ -20,7 +20,6 @@
 #include "shared/round_up.h"
 #include "vm_internal.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 /* True if the strategy's table of functions has the entry, and it is not NULL. */
@@ -32,25 +31,20 @@ enum { most_tries = 16 };
 
 /* --- life --- */
 
+bool weir__vm_suits(const weir_device *device, const weir_strategy_ops *strategy)
+{
+    const weir_device_info *info = weir__device_info(device);
+    return (info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0 && info->page_bytes >= strategy->granule_bytes &&
+           HAS(strategy, claim) &&
+           (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) == 0;
+}
+
 weir_status weir__vm_init(weir_pool *pool)
 {
+    WEIR_ASSERT(weir__vm_suits(pool->device, pool->strategy));
     const weir_device_info *info = weir__device_info(pool->device);
     const weir_strategy_ops *strategy = pool->strategy;
     const uint64_t granule = info->page_bytes;
-    if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || granule == 0) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: device \"%s\" has no virtual memory", info->name);
-    }
-    if (!HAS(strategy, claim) ||
-        (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) != 0) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_create: strategy %s does not work over virtual memory",
-                           strategy->name);
-    }
-    if (granule < strategy->granule_bytes) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED,
-                           "weir_pool_create: the device's page of %" PRIu64
-                           " bytes is smaller than the granule of strategy %s, %" PRIu64,
-                           granule, strategy->name, (uint64_t)strategy->granule_bytes);
-    }
     if (strategy->lane_add != NULL && strategy->lane_add(pool->state, WEIR_LANE_UNMAPPED) != WEIR_OK) {
         return WEIR_ERR_NO_MEMORY;
     }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define ALL_POOL_FLAGS                                                                                                 \
-    (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_VIRTUAL_MEMORY)
+    (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_REGIONS)
 
 /* --- creation --- */
 
@@ -38,11 +38,17 @@ static weir_status start_strategy(weir_pool *pool)
     return WEIR_OK;
 }
 
+/* True if a pool of this config has virtual memory, false if it takes regions. */
+static bool maps(const weir_pool_config *config)
+{
+    return (config->flags & WEIR_POOL_REGIONS) == 0 && weir__vm_suits(config->device, config->strategy);
+}
+
 static weir_status start_memory(weir_pool *pool)
 {
     weir_status status = start_strategy(pool);
     pool->memory = &weir__region_memory;
-    if (status == WEIR_OK && (pool->config.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0) {
+    if (status == WEIR_OK && maps(&pool->config)) {
         pool->memory = &weir__vm_memory;
         status = weir__vm_init(pool);
         if (status != WEIR_OK) {
@@ -73,8 +79,7 @@ static weir_status check_config(const weir_pool_config *config)
                            config->soft_limit_bytes, config->limit_bytes);
     }
     const uint64_t alignment = weir__device_info(config->device)->region_alignment_bytes;
-    const bool regions = (config->flags & WEIR_POOL_VIRTUAL_MEMORY) == 0;
-    if (regions && alignment < config->strategy->granule_bytes) { /* a region could begin inside a granule */
+    if (!maps(config) && alignment < config->strategy->granule_bytes) { /* a region could begin inside a granule */
         return weir_refuse(WEIR_ERR_UNSUPPORTED,
                            "weir_pool_create: the device aligns regions to %" PRIu64
                            " bytes, strategy %s needs %" PRIu64,
@@ -135,7 +140,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->explain = weir__oom_explain_now;
     const bool cached =
         (own.flags & WEIR_POOL_NO_FRONT_CACHE) == 0 && (own.strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) == 0;
-    pool->front.large_room = (own.flags & WEIR_POOL_VIRTUAL_MEMORY) != 0 ? front_large_mapped : FRONT_LARGE;
+    pool->front.large_room = maps(&own) ? front_large_mapped : FRONT_LARGE;
     pool->front.largest = cached ? (uint64_t)FRONT_GRANULES << pool->granule_shift : 0;
     status = make_lanes(pool) ? start_memory(pool) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {

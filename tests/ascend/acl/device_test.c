@@ -306,6 +306,13 @@ TEST(test_a_reset_by_the_program_leaves_weirs_reference)
 
 static aclrtMemMallocPolicy asked_policy;
 static aclrtPhysicalMemProp asked_prop;
+static const char *refused_call = ""; /* the name of a function that fails */
+static aclError refused_code;
+
+static bool is_refused(const char *function)
+{
+    return strcmp(function, refused_call) == 0;
+}
 
 /* The following functions take the place of the runtime's functions of the same name and call those, in builds with
  * shared libraries too. */
@@ -324,7 +331,23 @@ __attribute__((visibility("default"))) aclError aclrtMallocPhysical(aclrtDrvMemH
     aclError (*call)(aclrtDrvMemHandle *, size_t, const aclrtPhysicalMemProp *, uint64_t) = NULL;
     *(void **)&call = dlsym(RTLD_NEXT, "aclrtMallocPhysical");
     asked_prop = *prop;
-    return call(handle, size, prop, flags);
+    return is_refused("aclrtMallocPhysical") ? refused_code : call(handle, size, prop, flags);
+}
+
+__attribute__((visibility("default"))) aclError aclrtReserveMemAddress(void **address, size_t size, size_t alignment,
+                                                                       void *expected, uint64_t flags)
+{
+    aclError (*call)(void **, size_t, size_t, void *, uint64_t) = NULL;
+    *(void **)&call = dlsym(RTLD_NEXT, "aclrtReserveMemAddress");
+    return is_refused("aclrtReserveMemAddress") ? refused_code : call(address, size, alignment, expected, flags);
+}
+
+__attribute__((visibility("default"))) aclError aclrtMapMem(void *address, size_t size, size_t offset,
+                                                            aclrtDrvMemHandle handle, uint64_t flags)
+{
+    aclError (*call)(void *, size_t, size_t, aclrtDrvMemHandle, uint64_t) = NULL;
+    *(void **)&call = dlsym(RTLD_NEXT, "aclrtMapMem");
+    return is_refused("aclrtMapMem") ? refused_code : call(address, size, offset, handle, flags);
 }
 
 static void require_memory_for_peers(weir_acl_pages pages, uint32_t flags, aclrtMemMallocPolicy policy,
@@ -466,7 +489,6 @@ TEST(test_virtual_memory)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = device;
     config.strategy = weir_caching_strategy();
-    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     weir_pool *pool = NULL;
     ok(weir_pool_create(&config, &pool));
     aclrtStream native = NULL;
@@ -494,6 +516,45 @@ TEST(test_virtual_memory)
     assert_int_equal(free_bytes(), before);
     acl_ok(aclrtDestroyStream(native));
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    acl_ok(aclrtResetDevice(0));
+}
+
+/* Each of the calls by which memory is mapped fails while the device is created. */
+TEST(test_virtual_memory_is_tried)
+{
+    static const char *const calls[] = {"aclrtReserveMemAddress", "aclrtMallocPhysical", "aclrtMapMem"};
+    acl_ok(aclrtSetDevice(0));
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        weir_acl_device_config config = WEIR_ACL_DEVICE_CONFIG_INIT;
+        weir_device_info info = WEIR_DEVICE_INFO_INIT;
+        weir_device *device = NULL;
+        weir_stream *stream = NULL;
+        weir_block *block = NULL;
+        const size_t before = free_bytes(); /* the driver keeps a small region that a pool has returned */
+        refused_call = calls[i];
+        refused_code = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+        ok(weir_acl_device_create(&config, &device));
+        ok(weir_device_get_info(device, &info));
+        assert_int_equal(info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY, 0);
+        assert_int_equal(info.page_bytes, 0);
+        assert_int_equal(free_bytes(), before);
+        weir_pool *pool = make_pool(device); /* takes regions */
+        ok(weir_pool_stream(pool, NULL, &stream));
+        ok(weir_pool_alloc(pool, stream, 3 * MIB, 0, &block));
+        assert_int_equal(pool_stats(pool).region_allocs, 1);
+        ok(weir_pool_destroy(pool));
+        ok(weir_device_destroy(device));
+
+        refused_code = ACL_ERROR_RT_MEMORY_ALLOCATION; /* a full device has the calls */
+        ok(weir_acl_device_create(&config, &device));
+        ok(weir_device_get_info(device, &info));
+        assert_int_not_equal(info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY, 0);
+        ok(weir_device_destroy(device));
+
+        refused_code = ACL_ERROR_RT_DRV_INTERNAL_ERROR;
+        fails(weir_acl_device_create(&config, &device), WEIR_ERR_DEVICE);
+    }
+    refused_call = "";
     acl_ok(aclrtResetDevice(0));
 }
 

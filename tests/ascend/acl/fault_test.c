@@ -201,7 +201,7 @@ static int scenario(void)
             continue;
         }
         if (with_pages == 0 || (info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0) {
-            use_device(device, with_pages != 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0);
+            use_device(device, with_pages != 0 ? 0 : (uint32_t)WEIR_POOL_REGIONS);
         }
         TRY(weir_device_destroy(device)); /* refused while a stream is still attached */
     }

@@ -98,10 +98,10 @@ static void one_pool_body(void)
 
 TEST(one_pool_serves_two_models)
 {
-    pool_flags = 0;
+    pool_flags = WEIR_POOL_REGIONS;
     scenario(one_pool_body);
     report_is_clean();
-    pool_flags = WEIR_POOL_VIRTUAL_MEMORY;
+    pool_flags = 0;
     scenario(one_pool_body);
     report_is_clean();
 }

@@ -550,6 +550,36 @@ static void assert_counter(weir_torch_counter counter, int64_t current, int64_t 
     assert_int_equal(counter.freed, allocated - current);
 }
 
+/* Handles of several sizes come and go: each is counted with its own size. */
+TEST(test_memory_is_mapped_unless_told_otherwise)
+{
+    enum { BLOCKS = 20 };
+    for (int maps = 0; maps < 2; maps++) {
+        void *blocks[BLOCKS];
+        ok(host.shutdown());
+        ok(host.configure(maps != 0 ? "report:0" : "virtual_memory:0,report:0"));
+        for (int i = 0; i < BLOCKS; i++) {
+            blocks[i] = host.alloc(8 * MIB, 0, streams[0]);
+            assert_non_null(blocks[i]);
+        }
+        const weir_pool_stats stats = stats_of(0);
+        weir_torch_device_stats now = counters_of(0);
+        assert_true((stats.vm_creates != 0) == (maps != 0) && (stats.region_allocs != 0) == (maps == 0));
+        assert_true(maps == 0 || stats.reserved_bytes > stats.vm_creates * 2 * MIB); /* some have several pages */
+        assert_int_equal(now.reserved_bytes.current, stats.reserved_bytes);
+        assert_true(now.segment.current > 0 && now.segment.allocated >= now.segment.current);
+        for (int i = 0; i < BLOCKS; i++) {
+            host.free(blocks[i], 0, 0, streams[0]);
+        }
+        host.empty_cache();
+        now = counters_of(0);
+        assert_int_equal(now.reserved_bytes.current, 0);
+        assert_int_equal(now.reserved_bytes.allocated, now.reserved_bytes.freed);
+        assert_int_equal(now.segment.current, 0);
+    }
+    ok(host.shutdown());
+}
+
 TEST(test_counters)
 {
     ok(host.configure("limit:64MiB,report:0"));

@@ -56,7 +56,7 @@ static void open_world(struct world *w, bool maps)
     config.device = w->faulty;
     config.strategy = weir_caching_strategy();
     config.strategy_config = &small;
-    config.flags = maps ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+    config.flags = maps ? 0 : WEIR_POOL_REGIONS;
     assert_int_equal(weir_pool_create(&config, &w->pool), WEIR_OK);
     assert_int_equal(weir_pool_stream(w->pool, native, &w->stream), WEIR_OK);
     for (int i = 0; i < 3; i++) {

@@ -65,7 +65,7 @@ if [ -n "$example" ]; then
     echo "the example"
     expect 0 'no tool listens.*' "$example"
     for how in MSTX_INJECTION_PATH LD_PRELOAD; do
-        expect 0 "${line}1 heaps and 1 regions announced, 0 findings"$'\n'"1 heap, 1 region" \
+        expect 0 "${line}2 heaps and 2 regions announced, 0 findings"$'\n'"2 heap, 2 region" \
             env "$how=$checker" WEIR_MSTX_CHECK_EXIT=9 "$example"
     done
 fi

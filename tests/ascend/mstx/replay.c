@@ -187,10 +187,10 @@ TEST(every_byte_is_announced_once)
         }
         (void)snprintf(path, sizeof(path), "%s/%s", WEIR_BUNDLED_TRACES_DIR, entry->d_name);
         assert_int_equal(trace_read(path, NULL, &trace, &error), WEIR_OK);
+        play_trace(trace, weir_caching_strategy(), WEIR_POOL_REGIONS, "caching");
         play_trace(trace, weir_caching_strategy(), 0, "caching");
-        play_trace(trace, weir_caching_strategy(), WEIR_POOL_VIRTUAL_MEMORY, "caching");
+        play_trace(trace, weir_size_class_strategy(), WEIR_POOL_REGIONS, "size_class");
         play_trace(trace, weir_size_class_strategy(), 0, "size_class");
-        play_trace(trace, weir_size_class_strategy(), WEIR_POOL_VIRTUAL_MEMORY, "size_class");
         trace_free(trace);
         traces++;
     }

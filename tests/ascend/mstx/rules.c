@@ -106,7 +106,7 @@ TEST(refuses_bad_arguments)
         {.domain = "-", .sentence = "weir_mstx_attach: config.domain "},
     };
     char long_name[1025];
-    struct world w = open_world(0);
+    struct world w = open_world(WEIR_POOL_REGIONS);
     weir_mstx *mstx = NULL;
     memset(long_name, 'a', sizeof(long_name) - 1);
     long_name[1024] = '\0';
@@ -164,7 +164,7 @@ static void announce_all(enum fake_style style, const char *domain, uint32_t fla
     const weir_mstx_stats all = counters_of(mstx);
     assert_int_equal(all.regions, fake_count(fake_regions));
     assert_true(all.heaps > 0 && all.lost == 0 && all.refused == 0 && !all.no_listener);
-    assert_true((flags != 0) == (all.regions > 6)); /* one in each granule */
+    assert_true((flags == 0) == (all.regions > 6)); /* one in each granule */
     const uint64_t batches = fake_batches;
     for (int i = 1; i < 5; i++) {
         ok(weir_pool_free(w.pool, blocks[i], w.stream));
@@ -195,7 +195,7 @@ static void announce_all(enum fake_style style, const char *domain, uint32_t fla
 TEST(follows_each_rule)
 {
     for (int i = 0; i < 4; i++) {
-        const uint32_t flags = i % 2 == 0 ? 0 : WEIR_POOL_VIRTUAL_MEMORY;
+        const uint32_t flags = i % 2 == 0 ? WEIR_POOL_REGIONS : 0;
         announce_all(FAKE_ORDINARY, "ordinary", flags, i >= 2);
         announce_all(FAKE_ORDINARY, "atb", flags, i >= 2);
         announce_all(FAKE_NO_REGION_HANDLES, "by_address", flags, i >= 2);
@@ -209,8 +209,8 @@ TEST(follows_each_rule)
 TEST(creates_a_domain_once)
 {
     fake_style = FAKE_ORDINARY;
-    struct world a = open_world(0);
-    struct world b = open_world(0);
+    struct world a = open_world(WEIR_POOL_REGIONS);
+    struct world b = open_world(WEIR_POOL_REGIONS);
     const uint64_t before = fake_domains;
     weir_mstx *of_a = attach(&a, "shared");
     fake_style = FAKE_DEAF; /* a second request for the domain would fail */
@@ -237,8 +237,8 @@ TEST(creates_a_domain_once)
 TEST(totals_are_of_a_device)
 {
     fake_style = FAKE_TOTALS;
-    struct world a = open_world(0);
-    struct world b = open_world(0);
+    struct world a = open_world(WEIR_POOL_REGIONS);
+    struct world b = open_world(WEIR_POOL_REGIONS);
     weir_mstx *of_a = attach(&a, "msleaks");
     weir_mstx *of_b = attach(&b, "msleaks");
     (void)alloc(&a, REGION);
@@ -261,7 +261,7 @@ TEST(totals_are_of_a_device)
 TEST(nothing_is_announced_without_a_listener)
 {
     fake_style = FAKE_DEAF;
-    struct world w = open_world(0);
+    struct world w = open_world(WEIR_POOL_REGIONS);
     weir_mstx *mstx = attach(&w, "unknown_to_it");
     const uint64_t calls = fake_calls;
     weir_block *block = alloc(&w, 1000);
@@ -282,7 +282,7 @@ TEST(nothing_is_announced_without_a_listener)
 TEST(a_tool_may_refuse_a_heap)
 {
     fake_style = FAKE_REFUSES;
-    struct world w = open_world(0);
+    struct world w = open_world(WEIR_POOL_REGIONS);
     weir_mstx *mstx = attach(&w, "refused");
     weir_block *block = alloc(&w, 1000);
     assert_int_equal(counters_of(mstx).heaps + counters_of(mstx).regions, 0);
@@ -294,7 +294,7 @@ TEST(a_tool_may_refuse_a_heap)
 
     /* The tool refuses one granule of several: the rest of the block is announced. */
     fake_style = FAKE_ORDINARY;
-    w = open_world(WEIR_POOL_VIRTUAL_MEMORY);
+    w = open_world(0);
     mstx = attach(&w, "one_refused");
     fake_refuse_at = 2;
     block = alloc(&w, 4 * REGION);
@@ -311,7 +311,7 @@ TEST(announces_exact_sizes)
 {
     fake_style = FAKE_ORDINARY;
     for (int exact = 0; exact < 2; exact++) {
-        struct world w = open_world(0);
+        struct world w = open_world(WEIR_POOL_REGIONS);
         weir_mstx *mstx = NULL;
         weir_mstx_config config = WEIR_MSTX_CONFIG_INIT;
         config.exact_sizes = exact;
@@ -327,7 +327,7 @@ TEST(announces_exact_sizes)
 TEST(a_forked_child_announces_nothing)
 {
     fake_style = FAKE_ORDINARY;
-    struct world w = open_world(WEIR_POOL_VIRTUAL_MEMORY);
+    struct world w = open_world(0);
     weir_mstx *mstx = attach(&w, "parent");
     weir_block *block = alloc(&w, 3 * REGION);
     (void)fflush(NULL);

@@ -143,16 +143,16 @@ static void run(uint32_t flags, const char *domain, bool visited)
 
 TEST(threads_share_an_announced_pool)
 {
+    run(WEIR_POOL_REGIONS, NULL, false);
     run(0, NULL, false);
-    run(WEIR_POOL_VIRTUAL_MEMORY, NULL, false);
-    run(0, "", false);
-    run(WEIR_POOL_VIRTUAL_MEMORY, "ptaCaching", false); /* no heaps, no handles */
+    run(WEIR_POOL_REGIONS, "", false);
+    run(0, "ptaCaching", false); /* no heaps, no handles */
 }
 
 TEST(attachments_come_and_go)
 {
+    run(WEIR_POOL_REGIONS, NULL, true);
     run(0, NULL, true);
-    run(WEIR_POOL_VIRTUAL_MEMORY, NULL, true);
 }
 
 int main(void)

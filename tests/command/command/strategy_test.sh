@@ -52,6 +52,7 @@ bad 'exports no strategy: it lacks the symbol weir_exported_strategy' replay "$s
 bad 'was built for weir ' replay "$small" --strategy "$version"
 bad 'the table of its strategy has no valid alloc' replay "$small" --strategy "$incomplete"
 bad 'no pool can be made with its strategy: ' replay "$small" --strategy "$refuses"
+bad 'the table of its strategy has no valid claim, which "+vm" needs' replay "$small" --strategy "$refuses+vm"
 bad 'its strategy has no table of functions' replay "$small" --strategy "$no_table"
 bad 'is not of WEIR_STRATEGY_EXPORT' replay "$small" --strategy "$foreign"
 bad "there is no strategy 'mine'" replay "$small" --strategy mine

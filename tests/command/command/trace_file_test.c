@@ -387,19 +387,21 @@ TEST(test_a_strategy_of_the_callers_own)
     weir_trace_replay_config config = WEIR_TRACE_REPLAY_CONFIG_INIT;
     mine.name = "mine";
     pool.strategy = &mine;
+    pool.flags = WEIR_POOL_REGIONS;
     config.pool = &pool;
     weir_trace_figures own = replay(trace, &config);
     weir_trace_figures known = replay(trace, NULL);
     assert_same(&own, &known);
 
-    pool.flags = WEIR_POOL_VIRTUAL_MEMORY;
+    pool.flags = 0;
     own = replay(trace, &config);
     known = replay(trace, &(weir_trace_replay_config){.struct_size = sizeof(config), .strategy = "caching+vm"});
     assert_same(&own, &known);
 
     weir_caching_config settings = WEIR_CACHING_CONFIG_INIT;
-    settings.large_region_bytes = 64 * MIB;
-    pool.flags = 0;
+    settings.small_region_bytes = 32 * MIB;
+    pool.flags = WEIR_POOL_REGIONS;
+    known = replay(trace, NULL);
     pool.strategy_config = &settings;
     own = replay(trace, &config);
     assert_true(own.peak_reserved_bytes != known.peak_reserved_bytes && own.device_calls != known.device_calls);
@@ -440,8 +442,7 @@ TEST(test_a_strategy_that_refuses_or_is_wrong)
     mine.init = refuse_init;
     refused(weir_trace_replay(trace, &config, &figures), BAD, "mine_init: no such option");
     mine = *weir_caching_strategy();
-    mine.claim = NULL;
-    pool.flags = WEIR_POOL_VIRTUAL_MEMORY;
+    mine.granule_bytes = 4 * MIB; /* more than the device aligns memory to */
     refused(weir_trace_replay(trace, &config, &figures), WEIR_ERR_UNSUPPORTED, "weir_pool_create: ");
     weir_trace_free(trace);
 }

@@ -79,6 +79,23 @@ TEST(test_chain_of_handle_types)
     }
 }
 
+/* The driver announces virtual memory and supports no handle of it. */
+TEST(test_virtual_memory_that_the_driver_refuses)
+{
+    weir_device *device = NULL;
+    weir_device_info info = WEIR_DEVICE_INFO_INIT;
+    weir_cuda_device_config config = WEIR_CUDA_DEVICE_CONFIG_INIT;
+    fake_cuda_start(0, 0);
+    fake_cuda_fail("cuMemCreate", 1, CU_ERROR_NOT_SUPPORTED, true);
+    ok(weir_cuda_device_create(&config, &device));
+    ok(weir_device_get_info(device, &info));
+    assert_int_equal(info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY, 0);
+    ok(weir_device_destroy(device));
+    config.handle_type = WEIR_CUDA_HANDLE_FILE;
+    assert_int_equal(weir_cuda_device_create(&config, &device), WEIR_ERR_UNSUPPORTED);
+    fake_cuda_fail("", 0, CU_SUCCESS, false);
+}
+
 TEST(test_a_handle_type_that_was_asked_for)
 {
     weir_device *device = NULL;
@@ -222,7 +239,7 @@ static weir_block *alloc(weir_pool *pool, weir_stream *stream, uint64_t size)
 TEST(test_a_pool_serves_during_a_capture)
 {
     for (int pages = 0; pages < 2; pages++) {
-        struct world w = make_world(pages != 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0);
+        struct world w = make_world(pages != 0 ? 0 : (uint32_t)WEIR_POOL_REGIONS);
         void *graph = NULL;
         weir_block *before = alloc(w.pool, w.stream[1], 8 * MIB);
         cu_ok(fake_cuda_work(w.native[1], 1000000, address_of(before), 8 * MIB, NULL, NULL));

@@ -133,10 +133,8 @@ static void scenario(void)
         return;
     }
     TRY_CUDA(cuCtxPushCurrent(facts.context));
+    use_pool(WEIR_POOL_REGIONS);
     use_pool(0);
-    if ((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0) {
-        use_pool(WEIR_POOL_VIRTUAL_MEMORY);
-    }
     use_host_pool(WEIR_HOST_RUNTIME);
     use_host_pool(WEIR_HOST_REGISTERED);
     TRY_CUDA(cuCtxPopCurrent(&popped));

@@ -86,7 +86,7 @@ static const struct outage_runtime runtime = {
 /* One request during which the driver fails from call `from` on. Returns false if the request makes fewer calls. */
 static bool fail_a_request(unsigned from)
 {
-    struct world w = make_world(WEIR_POOL_VIRTUAL_MEMORY);
+    struct world w = make_world(0);
     weir_block *block = NULL;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     begin(NULL, from, UINT32_MAX);
@@ -122,7 +122,7 @@ TEST(test_a_driver_that_fails_during_a_request)
 /* A mapping to which access cannot be set, and which cannot be removed either: its memory stays reserved. */
 TEST(test_a_mapping_that_stays_is_counted)
 {
-    struct world w = make_world(WEIR_POOL_VIRTUAL_MEMORY);
+    struct world w = make_world(0);
     weir_block *block = NULL;
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     begin("cuMemSetAccess,cuMemUnmap", 1, UINT32_MAX);

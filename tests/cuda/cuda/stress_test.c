@@ -189,7 +189,7 @@ static void play(uint32_t seed, int count)
     fake_cuda_start((seed % 3 == 0 ? 24 : 96) * MIB, 0);
     ok(weir_cuda_device_create(NULL, &device));
     ok(weir_cuda_device_get_info(device, &info));
-    weir_pool *pool = make_pool(device, seed % 2 == 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0);
+    weir_pool *pool = make_pool(device, seed % 2 == 0 ? 0 : (uint32_t)WEIR_POOL_REGIONS);
     for (int i = 0; i < count; i++) {
         programs[i] = (struct program){
             .random = seed * 2654435761u + (uint32_t)i, .device = device, .pool = pool, .context = info.context};

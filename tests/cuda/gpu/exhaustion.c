@@ -143,9 +143,9 @@ int main(void)
     }
     (void)printf("%s\n", gpu_text());
     MUST(weir_device_get_info(device, &info) == WEIR_OK);
-    run(device, 0, "regions");
+    run(device, WEIR_POOL_REGIONS, "regions");
     if ((info.abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0) {
-        run(device, WEIR_POOL_VIRTUAL_MEMORY, "virtual memory");
+        run(device, 0, "virtual memory");
     }
     gpu_close(device);
     return 0;

@@ -286,7 +286,7 @@ static unsigned play(weir_device *device, uint32_t seed)
     pthread_t ids[threads];
     unsigned refused = 0;
     weir_pool *pool =
-        make_pool(device, seed % 2 == 0 ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0, (seed % 3 == 0 ? 24 : 160) * MIB);
+        make_pool(device, seed % 2 == 0 ? 0 : (uint32_t)WEIR_POOL_REGIONS, (seed % 3 == 0 ? 24 : 160) * MIB);
     for (unsigned i = 0; i < threads; i++) {
         programs[i] = (struct program){.random = seed * 2654435761u + i, .pool = pool};
         MUST(pthread_create(&ids[i], NULL, run, &programs[i]) == 0);

@@ -38,6 +38,7 @@ static weir_status under_open_pool(struct under *u, weir_device *device)
     config.device = device;
     config.strategy = weir_caching_strategy();
     config.limit_bytes = SOURCE_MOST_BYTES;
+    config.flags = heap_source == POOL ? 0 : WEIR_POOL_REGIONS; /* one of them maps its memory */
     weir_status status = weir_pool_create(&config, &u->pool);
     if (status == WEIR_OK) {
         status = weir_pool_stream(u->pool, NULL, &u->stream);

@@ -320,13 +320,13 @@ static void pools_come_through(uint32_t flags)
 
 TEST(test_pools)
 {
-    pools_come_through(0);
-    pools_come_through(WEIR_POOL_NO_FRONT_CACHE);
+    pools_come_through(WEIR_POOL_REGIONS);
+    pools_come_through(WEIR_POOL_REGIONS | WEIR_POOL_NO_FRONT_CACHE);
 }
 
 TEST(test_pools_with_virtual_memory)
 {
-    pools_come_through(WEIR_POOL_VIRTUAL_MEMORY);
+    pools_come_through(0);
 }
 
 /* --- facts, errors and the end of a device --- */

@@ -451,12 +451,12 @@ static void fork_everywhere(const weir_strategy_ops *of, uint32_t flags)
 
 TEST(test_pool_of_regions)
 {
-    fork_everywhere(weir_caching_strategy(), 0);
+    fork_everywhere(weir_caching_strategy(), WEIR_POOL_REGIONS);
 }
 
 TEST(test_pool_with_virtual_memory)
 {
-    fork_everywhere(weir_size_class_strategy(), WEIR_POOL_VIRTUAL_MEMORY);
+    fork_everywhere(weir_size_class_strategy(), 0);
 }
 
 /* The reader of a pipe sees the end of the file when the last process has closed the writing end. */

@@ -826,7 +826,7 @@ static void serve(const struct rig *rig, weir_device *device, bool virtual_memor
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = device;
     config.strategy = weir_caching_strategy();
-    config.flags = virtual_memory ? (uint32_t)WEIR_POOL_VIRTUAL_MEMORY : 0;
+    config.flags = virtual_memory ? 0 : (uint32_t)WEIR_POOL_REGIONS;
     weir_pool *pool;
     weir_stream *stream;
     weir_block *blocks[most_blocks] = {NULL};

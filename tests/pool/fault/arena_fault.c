@@ -256,6 +256,7 @@ static void start(struct world *w, uint64_t seed)
     pool.strategy = weir_caching_strategy();
     pool.strategy_config = &caching;
     pool.growth = (weir_growth)(seed % 3);
+    pool.flags = WEIR_POOL_REGIONS;
     ok(w, weir_pool_create(&pool, &w->pool));
     for (unsigned lane = 0; lane < lanes; lane++) {
         ok(w, weir_sim_stream_create(w->sim, &w->native[lane]));

@@ -37,7 +37,7 @@ static struct world open_world(bool maps)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = w.faulty;
     config.strategy = weir_caching_strategy();
-    config.flags = maps ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+    config.flags = maps ? 0 : WEIR_POOL_REGIONS;
     ok(weir_pool_create(&config, &w.pool));
     ok(weir_pool_stream(w.pool, NULL, &w.stream));
     return w;

@@ -527,7 +527,7 @@ static weir_status create_pool(struct world *w, weir_growth growth)
     pool.strategy = tables[strategy];
     pool.strategy_config = configs[strategy];
     pool.growth = growth;
-    pool.flags = maps() ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+    pool.flags = maps() ? 0 : WEIR_POOL_REGIONS;
     return POOL(weir_pool_create(&pool, &w->pool));
 }
 

@@ -474,8 +474,7 @@ static void choose(struct program *p)
     p->config.strategy_config = config_for(&p->configs, p->config.strategy);
     p->config.growth = (weir_growth)below(p, 3);
     p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) | (one_in(p, 4) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
-                      (one_in(p, 4) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) |
-                      (p->variant->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0u);
+                      (one_in(p, 4) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->variant->maps ? 0u : WEIR_POOL_REGIONS);
     if (one_in(p, 3)) {
         p->config.pressure_callback = relieve;
         p->config.pressure_ctx = p;

@@ -988,7 +988,7 @@ static void choose_pool(struct program *p)
     p->config.limit_bytes = one_in(p, 3) ? unit + below(p, capacity) : 0;
     p->config.growth = (weir_growth)below(p, 3);
     p->config.flags = (one_in(p, 4) ? WEIR_POOL_SINGLE_THREADED : 0u) | (one_in(p, 5) ? WEIR_POOL_NO_FRONT_CACHE : 0u) |
-                      (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0u);
+                      (one_in(p, 5) ? WEIR_POOL_KEEP_IDLE_REGIONS : 0u) | (p->maps ? 0u : WEIR_POOL_REGIONS);
     if (one_in(p, 6)) {
         p->config.oom_callback = free_some;
         p->config.oom_ctx = p;

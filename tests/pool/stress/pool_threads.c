@@ -618,7 +618,7 @@ static void start(struct shared *shared, uint64_t granularity, uint64_t capacity
     config.strategy = weir_caching_strategy();
     config.strategy_config = &caching;
     config.growth = growth;
-    config.flags = shared->maps ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+    config.flags = shared->maps ? 0 : WEIR_POOL_REGIONS;
     assert_int_equal(weir_pool_create(&config, &shared->pool), WEIR_OK);
     for (unsigned i = 1; i < 4; i++) {
         const char name[2] = {(char)('a' + i), '\0'};

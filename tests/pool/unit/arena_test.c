@@ -44,7 +44,7 @@ static struct world open_limited(uint64_t limit, uint32_t flags)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.strategy_config = &caching;
     config.limit_bytes = limit;
-    config.flags = flags;
+    config.flags = WEIR_POOL_REGIONS | flags;
     return world_over(new_sim(device_of_units(REGION, 16 * REGION)), config);
 }
 

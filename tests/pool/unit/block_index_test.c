@@ -49,7 +49,7 @@ static void open_world_on(struct world *w, take_region *region_alloc, uint64_t r
     config.device = w->device;
     config.strategy = weir_caching_strategy();
     config.strategy_config = &caching;
-    config.flags = WEIR_POOL_NO_FRONT_CACHE;
+    config.flags = WEIR_POOL_REGIONS | WEIR_POOL_NO_FRONT_CACHE;
     assert_int_equal(weir_pool_create(&config, &w->pool), WEIR_OK);
 }
 

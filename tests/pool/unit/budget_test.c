@@ -26,6 +26,7 @@ static struct world open_world(uint64_t capacity, weir_pool_config config)
 static struct world plain_world(uint64_t capacity, uint64_t limit)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     config.limit_bytes = limit;
     return open_world(capacity, config);
 }
@@ -110,6 +111,7 @@ TEST(test_tags_are_checked)
 TEST(test_bytes_blocks_and_peaks)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     struct world w = open_world(16 * REGION, config);
     const weir_tag kv = tag(&w, "kv cache");
     const weir_tag weights = tag(&w, "weights");
@@ -152,6 +154,7 @@ TEST(test_one_stream_has_exact_peaks)
 {
     weir_sim *sim = new_sim(free_of_charge());
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     weir_pool *pool = NULL;
     weir_stream *stream[2] = {NULL, NULL};
     weir_tag kv = 0;
@@ -281,6 +284,7 @@ TEST(test_configs_with_crossed_limits_are_refused)
     weir_sim *sim = new_sim(free_of_charge());
     weir_pool *pool = NULL;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
     config.limit_bytes = MIB;
@@ -294,6 +298,7 @@ TEST(test_configs_with_crossed_limits_are_refused)
 TEST(test_the_soft_limit_makes_streams_wait)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     config.growth = WEIR_GROWTH_GROW_FIRST;
     config.soft_limit_bytes = 2 * REGION;
     config.limit_bytes = 4 * REGION;
@@ -327,6 +332,7 @@ TEST(test_above_the_soft_limit_no_more_is_taken_than_needed)
     sim_config.capacity_bytes = 256 * MIB;
     weir_sim *sim = new_sim(sim_config);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     weir_pool *pool = NULL;
     weir_stream *stream = NULL;
     weir_block *block = NULL;
@@ -360,6 +366,7 @@ static void idle_region_serves(uint64_t align, uint64_t limit)
     caching.small_bytes = REGION / 4;
     caching.small_region_bytes = REGION;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     weir_pool *pool = NULL;
     weir_stream *stream = NULL;
     weir_block *large[2] = {NULL, NULL};
@@ -423,6 +430,7 @@ static bool relieve(void *ctx, weir_pool *pool, const weir_pressure *pressure)
 static struct world pressed_world(struct relief *relief, uint64_t soft)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     config.soft_limit_bytes = soft;
     config.pressure_callback = relieve;
     config.pressure_ctx = relief;
@@ -632,6 +640,7 @@ TEST(test_a_group_may_be_of_very_many_sizes)
     weir_strategy_ops counting = *weir_caching_strategy();
     counting.region_size = counted_region_size;
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_REGIONS;
     config.limit_bytes = limit;
     config.strategy = &counting;
     struct world w = open_world(UINT64_C(1) << 44, config);
@@ -688,7 +697,6 @@ TEST(test_without_a_capacity_would_fit_promises_nothing)
 TEST(test_idle_granules_are_room)
 {
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     config.limit_bytes = 4 * REGION;
     struct world w = open_world(16 * REGION, config);
     const uint64_t two[] = {REGION, REGION};

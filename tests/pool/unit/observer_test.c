@@ -241,7 +241,7 @@ static void open_world(struct world *w, bool maps, uint64_t seed)
     config.device = w->slow;
     config.strategy = seed % 3 == 2 ? weir_size_class_strategy() : weir_caching_strategy();
     config.strategy_config = seed % 3 == 2 ? NULL : &small;
-    config.flags = maps ? WEIR_POOL_VIRTUAL_MEMORY : 0;
+    config.flags = maps ? 0 : WEIR_POOL_REGIONS;
     ok(weir_pool_create(&config, &w->pool));
     for (int i = 0; i < lanes; i++) {
         w->native[i] = new_stream(w->sim);

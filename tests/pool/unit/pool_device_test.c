@@ -16,6 +16,7 @@ static weir_pool *pool_over(weir_device *device, uint64_t small_region_bytes)
     config.device = device;
     config.strategy = weir_caching_strategy();
     config.strategy_config = &caching;
+    config.flags = WEIR_POOL_REGIONS;
     weir_pool *pool = NULL;
     assert_int_equal(weir_pool_create(&config, &pool), WEIR_OK);
     return pool;
@@ -67,6 +68,7 @@ TEST(test_an_alignment_below_the_granule_is_refused)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = device;
     config.strategy = weir_caching_strategy();
+    config.flags = WEIR_POOL_REGIONS;
     weir_pool *pool = NULL;
     assert_int_equal(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     assert_null(pool);
@@ -290,7 +292,7 @@ TEST(test_a_region_without_host_memory_is_not_lost)
     fake.ops.region_free = refuse_region_free;
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
     device = device_of(&fake);
-    weir_pool *pool = forgetful_pool(device, &strategy, 0);
+    weir_pool *pool = forgetful_pool(device, &strategy, WEIR_POOL_REGIONS);
     fails_for_want_of_host_memory(pool);
     assert_int_equal(held, 0);
     refusals = 1000;
@@ -325,7 +327,7 @@ TEST(test_a_region_that_was_set_aside_serves_again)
     fake.ops.region_free = refuse_region_free;
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
     device = device_of(&fake);
-    weir_pool *pool = forgetful_pool(device, &strategy, 0);
+    weir_pool *pool = forgetful_pool(device, &strategy, WEIR_POOL_REGIONS);
     refusals = 1000;
     fails_for_want_of_host_memory(pool);
     assert_int_equal(held, 1);
@@ -350,7 +352,7 @@ TEST(test_a_reservation_without_host_memory_is_not_lost)
     fake.ops.vm_release = refuse_vm_release;
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
     device = device_of(&fake);
-    weir_pool *pool = forgetful_pool(device, &strategy, WEIR_POOL_VIRTUAL_MEMORY);
+    weir_pool *pool = forgetful_pool(device, &strategy, 0);
     refusals = 5;
     fails_for_want_of_host_memory(pool);
     assert_int_equal(held, 1);

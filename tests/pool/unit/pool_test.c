@@ -48,7 +48,7 @@ static weir_pool *pool_over(weir_sim *sim, const struct wish *wish)
     config.strategy = weir_caching_strategy();
     config.strategy_config = &caching;
     config.limit_bytes = wish->limit;
-    config.flags = wish->flags;
+    config.flags = WEIR_POOL_REGIONS | wish->flags;
     config.growth = wish->balanced || wish->growth != 0 ? wish->growth : WEIR_GROWTH_GROW_FIRST;
     config.oom_callback = wish->callback;
     config.oom_ctx = wish->ctx;

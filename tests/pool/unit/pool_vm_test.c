@@ -35,7 +35,7 @@ static struct world open_world(struct wish wish)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = wish.wrap != NULL ? wish.wrap(weir_sim_device(sim)) : NULL;
     config.strategy = wish.strategy;
-    config.flags = WEIR_POOL_VIRTUAL_MEMORY | (wish.front ? 0 : WEIR_POOL_NO_FRONT_CACHE) | wish.flags;
+    config.flags = (wish.front ? 0 : WEIR_POOL_NO_FRONT_CACHE) | wish.flags;
     config.limit_bytes = wish.limit;
     return world_over(sim, config);
 }
@@ -77,33 +77,66 @@ static void checkerboard(struct world *w, int stream, weir_block **blocks, size_
 
 /* --- creation --- */
 
-TEST(test_create_asks_for_what_it_needs)
+/* True if a pool of this config maps its memory, false if it takes regions. Checks that it does one of the two. */
+static bool maps(weir_pool_config config, weir_device *device)
 {
     weir_pool *pool = NULL;
+    weir_stream *stream = NULL;
+    weir_block *block = NULL;
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    config.device = device;
+    ok(weir_pool_create(&config, &pool));
+    ok(weir_pool_stream(pool, NULL, &stream));
+    ok(weir_pool_alloc(pool, stream, MIB, 0, &block));
+    ok(weir_pool_get_stats(pool, &stats));
+    assert_true((stats.vm_creates == 0) == (stats.region_allocs == 1));
+    ok(weir_pool_destroy(pool));
+    return stats.vm_creates != 0;
+}
+
+TEST(test_a_pool_maps_where_it_can)
+{
     weir_sim_config without = free_of_charge();
     without.no_virtual_memory = true;
+    weir_sim_config fine = free_of_charge();
+    fine.page_bytes = 256; /* smaller than the strategy's granule */
     weir_sim *bare = new_sim(without);
+    weir_sim *finer = new_sim(fine);
+    weir_sim *sim = new_sim(free_of_charge());
+    weir_device *device = weir_sim_device(sim);
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_strategy_ops table = *weir_caching_strategy();
+    config.strategy = &table;
+    assert_true(maps(config, device));
+    assert_false(maps(config, weir_sim_device(bare)));
+    assert_false(maps(config, weir_sim_device(finer)));
+    config.flags = WEIR_POOL_REGIONS;
+    assert_false(maps(config, device));
+    config.flags = 0;
+    table.claim = NULL;
+    assert_false(maps(config, device));
+    table = *weir_caching_strategy();
+    table.struct_size = offsetof(weir_strategy_ops, claim); /* a table from before `claim` was added */
+    assert_false(maps(config, device));
+    table = *weir_caching_strategy();
+    table.flags = WEIR_STRATEGY_RETURNS_REGIONS;
+    assert_false(maps(config, device));
+    table.flags = WEIR_STRATEGY_PRIVATE_LANES;
+    assert_false(maps(config, device));
+    ok(weir_sim_destroy(finer));
+    ok(weir_sim_destroy(bare));
+    ok(weir_sim_destroy(sim));
+}
+
+TEST(test_a_new_pool_makes_no_call)
+{
+    weir_pool *pool = NULL;
     weir_sim *sim = new_sim(free_of_charge());
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
-    config.strategy = weir_caching_strategy();
-    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
-    config.device = weir_sim_device(bare);
-    fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED); /* the device has none */
     config.device = weir_sim_device(sim);
     weir_strategy_ops table = *weir_caching_strategy();
     config.strategy = &table;
-    table.claim = NULL;
-    fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
-    table = *weir_caching_strategy();
-    table.struct_size = offsetof(weir_strategy_ops, claim); /* a table from before `claim` was added */
-    fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
-    table = *weir_caching_strategy();
-    table.flags = WEIR_STRATEGY_PRIVATE_LANES;
-    fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
-    table.flags = WEIR_STRATEGY_RETURNS_REGIONS;
-    fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
-    table = *weir_caching_strategy();
-    table.granule_bytes = 4 * MIB; /* granules larger than a page: a page could begin in the middle of a granule */
+    table.granule_bytes = 4 * MIB; /* a page or a region could begin in the middle of a granule */
     fails(weir_pool_create(&config, &pool), WEIR_ERR_UNSUPPORTED);
     assert_null(pool);
     config.strategy = weir_caching_strategy();
@@ -115,7 +148,6 @@ TEST(test_create_asks_for_what_it_needs)
         assert_int_equal(stats.calls[call], 0); /* a pool makes no call before its first request */
     }
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
-    assert_int_equal(weir_sim_destroy(bare), WEIR_OK);
 }
 
 /* --- growing --- */
@@ -319,7 +351,7 @@ static struct world open_waiting(weir_growth growth, uint32_t flags)
  * and takes the block. */
 TEST(test_a_block_in_use_elsewhere_is_waited_for)
 {
-    static const uint32_t flags[] = {0, WEIR_POOL_VIRTUAL_MEMORY};
+    static const uint32_t flags[] = {WEIR_POOL_REGIONS, 0};
     for (size_t i = 0; i < 4; i++) {
         struct world w = open_waiting(i < 2 ? WEIR_GROWTH_WAIT_FIRST : WEIR_GROWTH_BALANCED, flags[i % 2]);
         weir_block *block = get(&w, A, 800 * MIB);
@@ -343,8 +375,8 @@ TEST(test_a_block_in_use_elsewhere_is_waited_for)
 TEST(test_the_host_waits_where_memory_has_to_move)
 {
     for (int grows = 0; grows < 2; grows++) {
-        struct world w = open_waiting(grows != 0 ? WEIR_GROWTH_GROW_FIRST : WEIR_GROWTH_BALANCED,
-                                      WEIR_POOL_VIRTUAL_MEMORY | WEIR_POOL_NO_FRONT_CACHE);
+        struct world w =
+            open_waiting(grows != 0 ? WEIR_GROWTH_GROW_FIRST : WEIR_GROWTH_BALANCED, WEIR_POOL_NO_FRONT_CACHE);
         weir_block *blocks[40];
         for (int i = 0; i < 40; i++) {
             blocks[i] = get(&w, A, 2 * MIB);
@@ -363,7 +395,7 @@ TEST(test_the_host_waits_where_memory_has_to_move)
 /* A host that runs far ahead of the device: blocks come on one stream, are used on another one and freed. */
 TEST(test_a_host_far_ahead_is_slowed_down)
 {
-    static const uint32_t flags[] = {0, WEIR_POOL_VIRTUAL_MEMORY};
+    static const uint32_t flags[] = {WEIR_POOL_REGIONS, 0};
     for (size_t i = 0; i < 2; i++) {
         struct world w = open_waiting(WEIR_GROWTH_WAIT_FIRST, flags[i]);
         for (int n = 0; n < 200; n++) {

@@ -377,6 +377,7 @@ static weir_pool *make_pool(struct fake_device *fake, weir_device **device)
     assert_int_equal(weir_device_create(&fake->ops, fake, device), WEIR_OK);
     config.device = *device;
     config.strategy = weir_caching_strategy();
+    config.flags = WEIR_POOL_REGIONS;
     assert_int_equal(weir_pool_create(&config, &pool), WEIR_OK);
     return pool;
 }

@@ -164,7 +164,6 @@ TEST(test_pools)
     refused(weir_pool_create(&config, &pool), WEIR_ERR_INVALID,
             "soft_limit_bytes 2097152 is above limit_bytes 1048576");
     config.limit_bytes = config.soft_limit_bytes = 0;
-    config.flags = WEIR_POOL_VIRTUAL_MEMORY;
     struct {
         weir_pool_config config;
         uint64_t newer;

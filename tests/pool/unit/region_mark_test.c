@@ -26,7 +26,7 @@ static void open_world_of(struct world *w, const weir_strategy_ops *strategy, ui
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = w->device;
     config.strategy = strategy;
-    config.flags = flags;
+    config.flags = WEIR_POOL_REGIONS | flags;
     assert_int_equal(weir_pool_create(&config, &w->pool), WEIR_OK);
     assert_int_equal(weir_pool_stream(w->pool, NULL, &w->stream), WEIR_OK);
 }

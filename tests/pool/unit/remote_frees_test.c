@@ -25,6 +25,7 @@ static struct world open_world(weir_sim_config config)
     const weir_caching_config caching = regions_of(REGION, 0);
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     pool.strategy_config = &caching;
+    pool.flags = WEIR_POOL_REGIONS;
     config.region_granularity_bytes = REGION;
     config.page_bytes = REGION;
     return world_over(new_sim(config), pool);
@@ -497,6 +498,7 @@ TEST(test_retire_takes_the_frees_during_its_wait)
     config.device = w.device;
     config.strategy = weir_caching_strategy();
     config.strategy_config = &caching;
+    config.flags = WEIR_POOL_REGIONS;
     ok(weir_pool_create(&config, &w.pool));
     ok(weir_pool_stream(w.pool, &w.native[A], &w.stream[A]));
     ok(weir_pool_stream(w.pool, &w.native[B], &w.stream[B]));

@@ -46,6 +46,7 @@ static void open_world(int streams)
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     pool.device = w.device;
     pool.strategy = &counted;
+    pool.flags = WEIR_POOL_REGIONS;
     ok(weir_pool_create(&pool, &w.pool));
     for (int i = 0; i < streams; i++) {
         w.native[i] = new_stream(w.sim);

@@ -15,6 +15,7 @@ static inline struct world open_world(uint64_t limit_bytes)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.strategy_config = &caching;
     config.limit_bytes = limit_bytes;
+    config.flags = WEIR_POOL_REGIONS;
     config.growth = WEIR_GROWTH_GROW_FIRST; /* the tests look at what is reused without a wait */
     return world_over(new_sim(device_of_units(SIZE, 0)), config);
 }

@@ -443,20 +443,61 @@ static weir_status find_capacity(weir__acl_device *self)
     return status;
 }
 
+/* Takes the trial page of try_page away: first the mapping, then the memory, then the addresses. The note keeps what is
+ * left. */
+static weir_status end_trial(void *owner, weir__leftover *left)
+{
+    void *start = (void *)(uintptr_t)left->address;
+    const bool lost = weir__acl_is_lost(owner);
+    weir_status status = lost || left->object == NULL ? WEIR_OK : ACL(aclrtUnmapMem, start);
+    left->object = status == WEIR_OK ? NULL : left->object;
+    if (status == WEIR_OK && left->handle != 0) {
+        status = lost ? WEIR_OK : ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)left->handle);
+        left->handle = status == WEIR_OK ? 0 : left->handle;
+    }
+    return status == WEIR_OK && start != NULL ? release_left(owner, left) : status;
+}
+
+/* Maps one page and takes it away again. The runtime may know the granularity while the driver or the firmware refuses
+ * the calls. */
+static weir_status try_page(weir__acl_device *self)
+{
+    WEIR_ASSERT(self->info.page_bytes != 0);
+    const uint64_t page = self->info.page_bytes;
+    weir__leftover *left = weir__leftover_new(end_trial);
+    if (left == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    left->size = page;
+    weir_status status = vm_reserve(self, page, &left->address);
+    if (status == WEIR_OK) {
+        status = vm_create(self, page, &left->handle);
+    }
+    if (status == WEIR_OK) {
+        status = vm_map(self, left->address, page, left->handle);
+        left->object = status == WEIR_OK ? left : NULL;
+    }
+    (void)weir__leftovers_give(&self->left, self, left);
+    return status;
+}
+
+/* Finds out if the device has virtual memory. The lack of it is no failure; neither is a device that is full. */
 static weir_status find_pages(weir__acl_device *self)
 {
     aclrtPhysicalMemProp prop = physical_prop(self);
     size_t page = 0;
-    const weir_status status =
-        ACL(aclrtMemGetAllocationGranularity, &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &page);
-    if (status == WEIR_ERR_UNSUPPORTED) {
-        return WEIR_OK;
-    }
+    weir_status status = ACL(aclrtMemGetAllocationGranularity, &prop, ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM, &page);
     if (status == WEIR_OK && page != 0 && (page & (page - 1)) == 0) {
         self->info.page_bytes = page;
-        self->info.abilities |= WEIR_DEVICE_VIRTUAL_MEMORY;
+        status = try_page(self);
+        status = status == WEIR_ERR_NO_MEMORY ? WEIR_OK : status;
+        if (status == WEIR_OK) {
+            self->info.abilities |= WEIR_DEVICE_VIRTUAL_MEMORY;
+        } else {
+            self->info.page_bytes = 0;
+        }
     }
-    return status;
+    return status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status;
 }
 
 /* Weak, because CANN has the function only since 9.2: NULL with an older runtime. */

@@ -191,8 +191,9 @@ weir_status weir__cuda_find_virtual_memory(cuda_device *self, const weir_cuda_de
             self->facts.handle_type = kinds[kind].type;
             self->facts.rdma_capable = with_rdma;
             self->info.abilities |= WEIR_DEVICE_VIRTUAL_MEMORY;
-            break;
+            return WEIR_OK;
         }
     }
-    return status;
+    /* A driver may announce virtual memory and refuse each kind of it: the device then has none. */
+    return status == WEIR_ERR_UNSUPPORTED && config->handle_type == WEIR_CUDA_HANDLE_BEST ? WEIR_OK : status;
 }

@@ -267,10 +267,10 @@ static weir_status open_pools(weir__host_node *node)
     const uint32_t kinds = node->pool->config.kinds;
     weir_status status = WEIR_OK;
     if ((kinds & 1u << WEIR_HOST_RUNTIME) != 0) {
-        status = open_pool(node, 0, &node->given, &node->given_host);
+        status = open_pool(node, WEIR_POOL_REGIONS, &node->given, &node->given_host);
     }
     if (status == WEIR_OK && (kinds & ~(1u << WEIR_HOST_RUNTIME)) != 0) {
-        status = open_pool(node, WEIR_POOL_VIRTUAL_MEMORY, &node->mapped, &node->mapped_host);
+        status = open_pool(node, 0, &node->mapped, &node->mapped_host);
     }
     return status;
 }

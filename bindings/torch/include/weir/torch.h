@@ -11,7 +11,7 @@
  * The other functions are for frameworks and programs that call them, for example through ctypes. No set-up is needed:
  * each device gets a pool when its first block is requested. The environment variable WEIR_TORCH holds the settings:
  *
- *     WEIR_TORCH=strategy:caching,limit:48GiB,virtual_memory:1
+ *     WEIR_TORCH=strategy:caching,limit:48GiB
  *
  *     strategy        caching (default), size_class, routing (size_class up to 1 MiB, caching above), arena
  *     limit           most that a device's pools may reserve; a number with B, KiB, MiB, GiB, TiB or no unit (bytes);
@@ -21,8 +21,9 @@
  *                     device, 0 = none
  *     soft_limit      above it the pool waits and returns idle memory before it takes more
  *     growth          balanced (default), grow_first, wait_first
- *     virtual_memory  1: map and move memory in granules
- *     pages           huge_first (default), huge, small
+ *     virtual_memory  1 (default): map memory where it is needed, if the device can; 0: take regions, for memory that
+ *                     other devices or processes reach (README.md)
+ *     pages           of regions: huge_first (default), huge, small
  *     record          a file's name without a comma: records as weir_torch_record does, from the first block on
  *     report          0: do not print why memory ran out; 1 (default): on stderr, once for each device
  *
@@ -87,7 +88,7 @@ WEIR_API const char *weir_torch_last_error(void);
 /* X(NAME): the counters, each a sum over all pools of the device. */
 #define WEIR_TORCH_COUNTER_LIST(X)                                                                                     \
     X(allocation)      /* live blocks */                                                                               \
-    X(segment)         /* regions */                                                                                   \
+    X(segment)         /* regions, or handles of virtual memory */                                                     \
     X(active)          /* same as `allocation` */                                                                      \
     X(allocated_bytes) /* of live blocks, as handed out */                                                             \
     X(reserved_bytes)  /* taken from the device */                                                                     \
@@ -98,7 +99,7 @@ WEIR_API const char *weir_torch_last_error(void);
     X(num_alloc_retries)    /* requests that failed, or for which weir first returned memory or waited */              \
     X(num_ooms)             /* requests that failed */                                                                 \
     X(num_sync_all_streams) /* times that weir made the host wait */                                                   \
-    X(num_device_alloc)     /* regions, or physical pages, taken from the device */                                    \
+    X(num_device_alloc)     /* regions, or handles of virtual memory, taken from the device */                         \
     X(num_device_free)
 
 typedef struct weir_torch_counter {
@@ -145,8 +146,9 @@ WEIR_API void weir_torch_empty_cache(void);
 /* set_memory_fraction_fn: sets the most that the device's pools may reserve, as a fraction of the device's memory; 0 =
  * no limit. A failure is printed. */
 WEIR_API void weir_torch_set_memory_fraction(double fraction, int device);
-/* set_base_alloc_fn: returns the start of the region that contains `ptr` and stores the region's size in *size. Returns
- * NULL and stores 0 if no region contains `ptr`. `size` may be NULL. Searches all regions of all pools. */
+/* set_base_alloc_fn: returns the start of the region that contains `ptr` and stores the region's size in *size; with
+ * virtual memory, of the pool's range of addresses. Returns NULL and stores 0 if no region contains `ptr`. `size` may
+ * be NULL. Searches all regions of all pools. */
 WEIR_API void *weir_torch_base(void *ptr, size_t *size);
 
 /* Sets the function that empties the framework's own queue. A framework may keep work in a queue before ACL sees it, as

@@ -4,7 +4,7 @@
 #define NOTHING 0    /* exports nothing */
 #define VERSION 1    /* built with the headers of another weir */
 #define INCOMPLETE 2 /* a table without alloc */
-#define REFUSES 3    /* init refuses every config */
+#define REFUSES 3    /* init refuses every config, and there is no claim */
 #define NO_TABLE 4   /* the function returns NULL */
 #define FOREIGN 5    /* the exported symbol was not made by WEIR_STRATEGY_EXPORT */
 
@@ -40,6 +40,7 @@ static const weir_strategy_ops *table(void)
         ops.alloc = NULL;
 #else
         ops.init = init;
+        ops.claim = NULL;
 #endif
     }
     return &ops;

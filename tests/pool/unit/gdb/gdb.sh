@@ -8,7 +8,7 @@ command -v gdb >/dev/null || skip 'gdb is not installed (script/bootstrap)'
 gdb -batch -nx -ex 'python print("has python")' 2>/dev/null | grep -q 'has python' || skip 'this gdb has no python'
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-timeout 120 gdb -batch -nx -ex 'set debuginfod enabled off' -ex "source $2" -ex 'break show' -ex run \
+timeout 120 gdb -batch -nx -ex 'set debuginfod enabled off' -ex "source $2" -ex 'break program.c:show' -ex run \
     -ex 'print *pool' -ex 'print *stream' -ex 'print *block' -ex 'print *range' -ex 'print *range->prev' \
     -ex 'set print elements unlimited' -ex 'set var stream->front.large_count = -1' -ex 'print *stream' \
     -ex 'set var stream->front.large[0] = (weir_block *)8' -ex 'print *stream' \

@@ -35,6 +35,7 @@ int main(void)
     config.device = weir_sim_device(sim);
     config.strategy = weir_caching_strategy();
     config.limit_bytes = UINT64_C(64) << 20;
+    config.flags = WEIR_POOL_REGIONS; /* there the rest of a region follows its blocks */
     must(weir_pool_create(&config, &pool));
     must(weir_sim_stream_create(sim, &native));
     must(weir_pool_stream(pool, native, &stream));

@@ -163,7 +163,8 @@ enum {
 typedef struct weir_trace_replay_config {
     size_t struct_size;
     /* A name of weir_trace_strategy, or "recorded": the figures of the recorded allocator itself, for which nothing is
-     * simulated. NULL = the strategy of `pool`; if `pool` has no strategy, "caching". */
+     * simulated. NULL = the strategy of `pool`; if `pool` has no strategy, "caching". "caching" and "size_class" take
+     * regions, "caching+vm" and "size_class+vm" map memory; for the strategy of `pool` its flags decide. */
     const char *strategy;
     /* Settings of the pool as for weir_pool_create: limits, flags, growth, callbacks. Its members strategy and
      * strategy_config may give a strategy of the caller's own if `strategy` above is NULL; else they must be NULL.

@@ -45,7 +45,7 @@ typedef enum weir_acl_memory {
     WEIR_ACL_MEMORY_HOST,       /* pinned host memory; not supported: use weir_acl_host_runtime and weir/host.h */
 } weir_acl_memory;
 
-/* Page size of the memory regions of a device (aclrtMemMallocPolicy). */
+/* Page size of the memory regions of a device (aclrtMemMallocPolicy). Virtual memory always has huge pages. */
 typedef enum weir_acl_pages {
     WEIR_ACL_PAGES_HUGE_FIRST = 0, /* huge pages, or small pages when no huge page is free */
     WEIR_ACL_PAGES_HUGE,
@@ -53,7 +53,8 @@ typedef enum weir_acl_pages {
 } weir_acl_pages;
 
 enum {
-    /* Leave out the virtual-memory operations (vm_...), even if the chip supports virtual memory. */
+    /* Leave out the virtual-memory operations (vm_...), even if the chip supports virtual memory. Every pool over the
+     * device then takes regions. */
     WEIR_ACL_NO_VIRTUAL_MEMORY = 1u << 0,
     /* Create all memory so that other devices and network cards can get access to it: the P2P kinds of
      * aclrtMemMallocPolicy for regions, and ACL_MEM_P2P_HUGE for the handles of virtual memory. This property cannot be
@@ -73,9 +74,11 @@ typedef struct weir_acl_device_config {
 #define WEIR_ACL_DEVICE_CONFIG_INIT WEIR_STRUCT_INIT(weir_acl_device_config)
 
 /* Creates a device over ACL device `device_id`; NULL = the defaults. Regions come from aclrtMallocAlign32 in units of
- * 2 MiB, the size of a huge page: aclrtMalloc would add 32 bytes to each region, and thereby a page. Virtual memory,
- * unless aclrtMemGetAllocationGranularity answers "not supported", is reserved, mapped and unmapped with the calls of
- * chapter 11-04 of the API reference. The device orders streams by events of aclrtCreateEventExWithFlag.
+ * 2 MiB, the size of a huge page: aclrtMalloc would add 32 bytes to each region, and thereby a page. Virtual memory is
+ * reserved, mapped and unmapped with the calls of chapter 11-04 of the API reference. This function maps one page and
+ * takes it away again: if one of the calls answers "not supported", as with a driver that does not match its firmware,
+ * the device has no virtual memory, and pools over it take regions. The device orders streams by events of
+ * aclrtCreateEventExWithFlag.
  *
  * The device calls aclrtSetDevice once, and aclrtResetDevice once when it is destroyed. ACL counts these calls, so the
  * program's own pair of calls is independent. Call this function before or after aclInit, and before aclFinalize. The

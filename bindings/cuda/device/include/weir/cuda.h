@@ -34,7 +34,8 @@ extern "C" {
 /* --- the device --- */
 
 enum {
-    /* Leave out the virtual-memory operations (vm_...), even if the GPU supports virtual memory. */
+    /* Leave out the virtual-memory operations (vm_...), even if the GPU supports virtual memory. Every pool over the
+     * device then takes regions. */
     WEIR_CUDA_NO_VIRTUAL_MEMORY = 1u << 0,
     /* Use the context that is current in the thread that creates the device, instead of the primary context. The
      * context must be of the device `ordinal` and outlive the weir device. */
@@ -54,8 +55,8 @@ typedef struct weir_cuda_device_config {
     int32_t ordinal; /* as cuDeviceGet takes it */
     uint32_t flags;  /* WEIR_CUDA_... */
     weir_cuda_handle_type handle_type;
-    /* Ordinals of devices that also get access to mapped memory; read during the call. NULL: none. Regions are memory
-     * of cuMemAlloc, to which cuCtxEnablePeerAccess gives access. */
+    /* Ordinals of devices that also get access to mapped memory; read during the call. NULL: none.
+     * cuCtxEnablePeerAccess gives access to regions only, which are memory of cuMemAlloc (WEIR_POOL_REGIONS). */
     const int32_t *peers;
     size_t peer_count;
 } weir_cuda_device_config;
@@ -65,7 +66,8 @@ typedef struct weir_cuda_device_config {
 /* Creates a device over the CUDA device `ordinal`; NULL = the defaults. Regions come from cuMemAlloc in units of 2 MiB.
  * The device has virtual memory if the GPU supports it. This function then finds the kind of handles by creating and
  * releasing one granule: it tries the handle types in the order of weir_cuda_handle_type, each first for GPUDirect
- * RDMA, if the GPU supports that, and then without. All handles of the device are of the kind found. The device orders
+ * RDMA, if the GPU supports that, and then without. All handles of the device are of the kind found. If the driver
+ * supports none, the device has no virtual memory, and pools over it take regions. The device orders
  * streams by events without timing.
  *
  * The device retains the primary context until it is destroyed, unless WEIR_CUDA_CURRENT_CONTEXT is set. weir's native
@@ -91,8 +93,8 @@ typedef struct weir_cuda_device_info {
 #define WEIR_CUDA_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_cuda_device_info)
 
 /* Returns the facts that weir_cuda_device_create found. (To export a block in virtual memory, get a handle of its
- * address from cuMemRetainAllocationHandle.) WEIR_ERR_INVALID: an argument is NULL, or the device was not made by
- * weir_cuda_device_create. */
+ * address from cuMemRetainAllocationHandle. cuIpcGetMemHandle takes regions only: WEIR_POOL_REGIONS.) WEIR_ERR_INVALID:
+ * an argument is NULL, or the device was not made by weir_cuda_device_create. */
 WEIR_API weir_status weir_cuda_device_get_info(const weir_device *device, weir_cuda_device_info *info);
 
 /* --- pinned host memory --- */
