@@ -13,11 +13,10 @@
 
 enum {
     /* Bytes of the largest small request. Evidence: those of caching and the sizes of both kinds of regions are those
-     * of PyTorch's allocator, so that a program may change over. Bound: caching and routing agree with large_bytes of
+     * of PyTorch's allocator, so that a program may change over. Bound: caching agrees with large_bytes of
      * core/src/base/tuning.h. */
     caching_small_bytes = 1 << 20,
     size_class_small_bytes = 512 << 10,
-    routing_small_bytes = 1 << 20,
     usual_small_region_bytes = 2 << 20,
     usual_large_region_bytes = 20 << 20, /* the most: regions grow with the pool */
     /* A new region has about this fraction, 1/n, of the reserved bytes. Evidence: chosen with the rule of the mark in

@@ -39,7 +39,7 @@ static const char help_tail[] =
     "  weir replay snapshot.pickle\n"
     "  weir replay ort_unet_dyn_res      an installed recording (weir info --list)\n"
     "  weir replay run.wtr.xz --strategy caching,pytorch --capacity 16GiB --report out.html\n"
-    "  weir replay run.wtr.xz --strategy caching,size_class,routing --sweep\n"
+    "  weir replay run.wtr.xz --strategy caching,size_class --sweep\n"
     "  weir replay run.wtr.xz --json | jq '.results[] | {strategy, peak_reserved_bytes}'\n"
     "\n"
     "A sweep limits the pool to F times the peak live bytes, rounded up to a multiple of 2 MiB. The device gives\n"

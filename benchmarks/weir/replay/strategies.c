@@ -3,7 +3,6 @@
 
 #include <weir/bump.h>
 #include <weir/caching.h>
-#include <weir/routing.h>
 #include <weir/size_class.h>
 
 #include <string.h>
@@ -16,8 +15,6 @@ static const struct replay_strategy table[] = {
      WEIR_POOL_REGIONS},
     {"size_class", "slabs of equal slots, eight classes per doubling; larger requests as in caching",
      weir_size_class_strategy, false, 0, WEIR_POOL_REGIONS},
-    {"routing", "size_class up to 1 MiB, caching above it, each with regions of its own", weir_routing_strategy, false,
-     0, 0},
     {"bump", "a bump pointer over chunks: for what is taken and released together", weir_bump_strategy, false, 0, 0},
     {"caching+vm", "weir's default: caching on virtual memory, one range that grows", weir_caching_strategy, false, 0,
      0},

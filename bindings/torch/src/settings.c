@@ -9,7 +9,6 @@
 #include <string.h>
 #include <weir/bump.h>
 #include <weir/caching.h>
-#include <weir/routing.h>
 #include <weir/size_class.h>
 
 struct word {
@@ -36,7 +35,6 @@ static bool read_strategy(const char *text, struct torch_settings *settings)
     } known[] = {
         {"caching", weir_caching_strategy},
         {"size_class", weir_size_class_strategy},
-        {"routing", weir_routing_strategy},
         {"bump", weir_bump_strategy},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {

@@ -40,7 +40,7 @@ enum {
 
 enum {
     /* Bytes. Larger requests are large: strategies keep them apart from small ones. Not tried. Bound: it equals the
-     * default of the strategies caching and routing. */
+     * default of the strategy caching. */
     large_bytes = 1 << 20,
     /* If this many regions of large requests go back together, one region replaces them. Evidence: Regions; one region
      * in the place of two needs 1.39 in `infer` where separate ones need 1.29. Bound: 2 and above. */

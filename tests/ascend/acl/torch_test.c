@@ -373,6 +373,7 @@ TEST(test_trim)
 TEST(test_settings)
 {
     static const char *const bad[] = {"strategy:best",
+                                      "strategy:routing",
                                       "limit:12XB",
                                       "limit:",
                                       "limit:-5",
@@ -394,7 +395,7 @@ TEST(test_settings)
     fails(host.configure(NULL), WEIR_ERR_INVALID);
     static const char *const good[] = {"", "strategy:caching,limit:128MiB,soft_limit:64MiB,growth:wait_first,report:0",
                                        "strategy:size_class,pages:huge,growth:grow_first",
-                                       "strategy:routing,pages:small,virtual_memory:0,growth:balanced",
+                                       "strategy:caching,pages:small,virtual_memory:0,growth:balanced",
                                        "strategy:bump,limit:100000000,report:1"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         ok(host.configure(good[i]));

@@ -21,7 +21,6 @@
 #include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
-#include <weir/routing.h>
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
@@ -76,12 +75,11 @@ struct world {
     weir_tag tag; /* 0 while there is no memory for its name */
 };
 
-enum { with_caching, with_size_class, with_routing, with_arena, with_caching_vm, with_size_class_vm, strategies };
+enum { with_caching, with_size_class, with_arena, with_caching_vm, with_size_class_vm, strategies };
 
 /* The strategy of the running test, and the names of the strategies for messages. */
 static int strategy;
-static const char *const strategy_names[strategies] = {"caching", "size_class", "routing",
-                                                       "bump",    "caching+vm", "size_class+vm"};
+static const char *const strategy_names[strategies] = {"caching", "size_class", "bump", "caching+vm", "size_class+vm"};
 
 /* True if the pool has virtual memory. */
 static bool maps(void)
@@ -511,17 +509,11 @@ static weir_status create_pool(struct world *w, weir_growth growth)
         .small_bytes = UINT64_MAX,
         .slab_region_bytes = REGION,
     };
-    const weir_routing_config routing = {
-        .struct_size = sizeof(routing),
-        .small_config = &size_class,
-        .large_config = &caching,
-        .threshold_bytes = REGION / 8,
-    };
     const weir_bump_config arena = {.struct_size = sizeof(arena), .chunk_bytes = REGION};
-    const void *const configs[strategies] = {&caching, &size_class, &routing, &arena, &caching, &size_class};
+    const void *const configs[strategies] = {&caching, &size_class, &arena, &caching, &size_class};
     const weir_strategy_ops *const tables[strategies] = {weir_caching_strategy(), weir_size_class_strategy(),
-                                                         weir_routing_strategy(), weir_bump_strategy(),
-                                                         weir_caching_strategy(), weir_size_class_strategy()};
+                                                         weir_bump_strategy(), weir_caching_strategy(),
+                                                         weir_size_class_strategy()};
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     pool.device = w->counted;
     pool.strategy = tables[strategy];
@@ -752,12 +744,10 @@ int main(int argc, char **argv)
     }
     seeds = argc > 1 ? strtoull(argv[1], NULL, 0) : seeds;
     cmocka_set_test_filter(argc > 2 ? argv[2] : NULL);
-    static int which[strategies] = {with_caching, with_size_class, with_routing,
-                                    with_arena,   with_caching_vm, with_size_class_vm};
+    static int which[strategies] = {with_caching, with_size_class, with_arena, with_caching_vm, with_size_class_vm};
 #define WITH_EACH(test)                                                                                                \
     cmocka_unit_test_prestate(test, &which[with_caching]), cmocka_unit_test_prestate(test, &which[with_size_class]),   \
-        cmocka_unit_test_prestate(test, &which[with_routing]), cmocka_unit_test_prestate(test, &which[with_arena]),    \
-        cmocka_unit_test_prestate(test, &which[with_caching_vm]),                                                      \
+        cmocka_unit_test_prestate(test, &which[with_arena]), cmocka_unit_test_prestate(test, &which[with_caching_vm]), \
         cmocka_unit_test_prestate(test, &which[with_size_class_vm])
     const struct CMUnitTest tests[] = {
         WITH_EACH(test_every_device_call_may_fail),

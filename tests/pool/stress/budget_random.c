@@ -464,10 +464,6 @@ static void choose(struct program *p)
     p->configs.caching.large_region_bytes = p->unit << below(p, 4);
     derive_size_class(&p->configs);
     p->config = (weir_pool_config)WEIR_POOL_CONFIG_INIT;
-    p->configs.routing = (weir_routing_config)WEIR_ROUTING_CONFIG_INIT;
-    p->configs.routing.small_config = &p->configs.size_class;
-    p->configs.routing.large_config = &p->configs.caching;
-    p->configs.routing.threshold_bytes = p->configs.caching.small_bytes;
     p->configs.bump = (weir_bump_config)WEIR_BUMP_CONFIG_INIT;
     p->configs.bump.chunk_bytes = p->unit << below(p, 3);
     p->config.strategy = p->variant->ops();
@@ -561,11 +557,6 @@ TEST(test_caching)
 TEST(test_size_class)
 {
     run_programs(&(struct variant){"size_class", weir_size_class_strategy, false});
-}
-
-TEST(test_routing)
-{
-    run_programs(&(struct variant){"routing", weir_routing_strategy, false});
 }
 
 TEST(test_bump)

@@ -969,17 +969,6 @@ static void choose_pool(struct program *p)
         /* The largest slot is an eighth of a slab region, so 2 to 16 pages. */
         p->configs.size_class.slab_region_bytes = p->sim_config.page_bytes << (4 + below(p, 4));
     }
-    /* A threshold around a quarter of a region, so that requests go to both halves. Seeds alternate the strategies of
-     * the halves. */
-    const bool slots_for_large = p->seed % 4 == 3;
-    p->configs.routing = (weir_routing_config){
-        .struct_size = sizeof(p->configs.routing),
-        .small_strategy = slots_for_large ? weir_caching_strategy() : weir_size_class_strategy(),
-        .small_config = slots_for_large ? (const void *)&p->configs.caching : &p->configs.size_class,
-        .large_strategy = slots_for_large ? weir_size_class_strategy() : weir_caching_strategy(),
-        .large_config = slots_for_large ? (const void *)&p->configs.size_class : &p->configs.caching,
-        .threshold_bytes = unit >> (1 + p->seed % 3),
-    };
     p->configs.bump = (weir_bump_config){
         .struct_size = sizeof(p->configs.bump),
         .chunk_bytes = p->configs.caching.large_region_bytes / 2,
@@ -1131,13 +1120,6 @@ TEST(test_size_class)
 {
     run_programs(weir_size_class_strategy(), seeds / 2 + 1);
     require_every_rung(weir_size_class_strategy());
-}
-
-/* A request must not fail while the other half's memory would serve it. */
-TEST(test_routing)
-{
-    run_programs(weir_routing_strategy(), seeds / 2 + 1);
-    require_every_rung(weir_routing_strategy());
 }
 
 /* The strategy does not use small holes between live blocks until the last resort, and uses them then. */

@@ -5,7 +5,6 @@
 
 #include <weir/bump.h>
 #include <weir/caching.h>
-#include <weir/routing.h>
 #include <weir/size_class.h>
 
 #include <stdint.h>
@@ -29,7 +28,6 @@ static inline uint64_t number(const char *text, uint64_t otherwise)
 struct strategy_configs {
     weir_caching_config caching;
     weir_size_class_config size_class;
-    weir_routing_config routing; /* points into this struct, which must not be moved */
     weir_bump_config bump;
 };
 
@@ -48,7 +46,6 @@ static inline const void *config_for(const struct strategy_configs *configs, con
 {
     return strategy == weir_caching_strategy()      ? (const void *)&configs->caching
            : strategy == weir_size_class_strategy() ? (const void *)&configs->size_class
-           : strategy == weir_routing_strategy()    ? (const void *)&configs->routing
            : strategy == weir_bump_strategy()       ? (const void *)&configs->bump
                                                     : NULL;
 }

@@ -6,7 +6,6 @@
 #include <weir/bump.h>
 #include <weir/caching.h>
 #include <weir/pool.h>
-#include <weir/routing.h>
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
@@ -20,7 +19,6 @@ TEST(every_strategy_reads_by_size)
     } strategies[] = {
         {weir_caching_strategy(), sizeof(weir_caching_config)},
         {weir_size_class_strategy(), sizeof(weir_size_class_config)},
-        {weir_routing_strategy(), sizeof(weir_routing_config)},
         {weir_bump_strategy(), sizeof(weir_bump_config)},
     };
     for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
@@ -48,12 +46,6 @@ TEST(every_strategy_reads_by_size)
 
 TEST(refusals_reach_the_caller_of_the_pool)
 {
-    weir_strategy_ops coarse = *weir_caching_strategy();
-    coarse.granule_bytes = 4096;
-    weir_strategy_ops odd = *weir_caching_strategy();
-    odd.flags |= WEIR_STRATEGY_NO_FRONT_CACHE;
-    weir_strategy_ops partial = *weir_caching_strategy();
-    partial.gather = NULL;
     const size_t none = 0;
     union {
         size_t struct_size;
@@ -72,20 +64,6 @@ TEST(refusals_reach_the_caller_of_the_pool)
         {weir_size_class_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_size_class_config sets members beyond"},
         {weir_bump_strategy(), &none, WEIR_ERR_INVALID, "weir_bump_config has no struct_size"},
         {weir_bump_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_bump_config sets members beyond"},
-        {weir_routing_strategy(), &none, WEIR_ERR_INVALID, "weir_routing_config has no struct_size"},
-        {weir_routing_strategy(), &newer, WEIR_ERR_UNSUPPORTED, "weir_routing_config sets members beyond"},
-        {weir_routing_strategy(),
-         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_strategy = &coarse},
-         WEIR_ERR_INVALID, "weir_routing_config.small_strategy cannot be routed to: its granule_bytes"},
-        {weir_routing_strategy(),
-         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &odd}, WEIR_ERR_INVALID,
-         "weir_routing_config.large_strategy cannot be routed to: its flags"},
-        {weir_routing_strategy(),
-         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .large_strategy = &partial},
-         WEIR_ERR_INVALID, "weir_routing_config.large_strategy cannot be routed to: its table"},
-        {weir_routing_strategy(),
-         &(weir_routing_config){.struct_size = sizeof(weir_routing_config), .small_config = &none}, WEIR_ERR_INVALID,
-         "weir_size_class_config has no struct_size"},
     };
     weir_sim *sim = NULL;
     assert_int_equal(weir_sim_create(NULL, &sim), WEIR_OK);

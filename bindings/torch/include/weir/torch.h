@@ -13,7 +13,7 @@
  *
  *     WEIR_TORCH=strategy:caching,limit:48GiB
  *
- *     strategy        caching (default), size_class, routing (size_class up to 1 MiB, caching above), arena
+ *     strategy        caching (default), size_class, bump
  *     limit           most that a device's pools may reserve; a number with B, KiB, MiB, GiB, TiB or no unit (bytes);
  *                     0 = no limit
  *     reserve         Ascend only: memory of a device that its pools leave free while they have no limit, for work that
