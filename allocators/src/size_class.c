@@ -127,8 +127,7 @@ union slab_entry {
 };
 
 struct size_class {
-    struct ranges ranges; /* must be the first member: ranges.c passes its address to the callbacks */
-    uint64_t small_bytes;
+    struct ranges ranges;  /* must be the first member: ranges.c passes its address to the callbacks */
     uint64_t largest_slot; /* bytes; 0: no classes */
     uint64_t slab_region_bytes;
     uint64_t large_region_bytes;
@@ -141,7 +140,7 @@ struct size_class {
     uint64_t free_slots;  /* in all lanes */
     struct share *unused_shares;
     struct share_chunk *chunks;
-    bool one_kind; /* all regions serve all sizes; small_bytes is then UINT64_MAX */
+    bool one_kind; /* all regions serve all sizes; ranges.small_bytes is then UINT64_MAX */
     unsigned class_count;
     unsigned kept_slabs;
     struct slot_class classes[most_classes];
@@ -192,7 +191,7 @@ static void make_classes(struct size_class *own)
         }
         own->classes[i] = (struct slot_class){.bytes = bytes, .number = i, .slots = (unsigned)slots};
         own->class_count = i + 1;
-        own->largest_slot = bytes < own->small_bytes ? bytes : own->small_bytes;
+        own->largest_slot = bytes < own->ranges.small_bytes ? bytes : own->ranges.small_bytes;
     }
 }
 
@@ -623,7 +622,7 @@ static weir_status size_class_init(void *state, const void *config)
     }
     *own = (struct size_class){
         .ranges.slots = &slot_calls,
-        .small_bytes = given.small_bytes != 0 ? given.small_bytes : size_class_small_bytes,
+        .ranges.small_bytes = given.small_bytes != 0 ? given.small_bytes : size_class_small_bytes,
         .slab_region_bytes = given.slab_region_bytes != 0 ? given.slab_region_bytes : usual_small_region_bytes,
         .large_region_bytes = given.large_region_bytes != 0 ? given.large_region_bytes : usual_large_region_bytes,
     };
@@ -692,7 +691,7 @@ static weir_status size_class_lane_add(void *state, weir_lane lane)
 
 static enum range_kind kind_of(const struct size_class *own, uint64_t size)
 {
-    return size <= own->small_bytes ? RANGE_SMALL : RANGE_LARGE;
+    return size <= own->ranges.small_bytes ? RANGE_SMALL : RANGE_LARGE;
 }
 
 static uint64_t size_class_region_size(const void *state, uint64_t size, uint64_t align, uint64_t reserved,
@@ -712,19 +711,19 @@ static weir_status size_class_region_add(void *state, uint64_t address, uint64_t
     struct size_class *own = state;
     if (size_hint == 0) {
         own->one_kind = true;
-        own->small_bytes = UINT64_MAX;
+        own->ranges.small_bytes = UINT64_MAX;
     }
     return weir_ranges_region_add(state, kind_of(own, size_hint), address, size, lane, tick, region);
 }
 
 /* --- alloc --- */
 
+/* A small request. */
 struct want {
     weir_lane lane;
     weir_tick limit;
     uint64_t bytes; /* rounded to granules */
     uint64_t align;
-    enum range_kind kind;
     struct slot_class *class; /* NULL: no class for the request */
 };
 
@@ -762,14 +761,14 @@ static struct range *find_range(struct size_class *own, const struct want *want)
     struct ranges *ranges = &own->ranges;
     struct range *range = NULL;
     if (want->class != NULL && slots_align(want->class, want->align)) {
-        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->class->slots * want->class->bytes,
+        range = weir__ranges_find(ranges, RANGE_SMALL, want->lane, want->limit, want->class->slots * want->class->bytes,
                                   want->align, 0);
     }
     if (range == NULL) {
-        range = weir__ranges_choose(ranges, want->kind, want->lane, want->limit, want->bytes, want->align);
+        range = weir__ranges_find(ranges, RANGE_SMALL, want->lane, want->limit, want->bytes, want->align, 0);
     }
-    if (range == NULL && want->kind == RANGE_SMALL && want->limit == WEIR_TICK_MAX && give_back_kept(own, want->lane)) {
-        range = weir__ranges_find(ranges, want->kind, want->lane, want->limit, want->bytes, want->align, 0);
+    if (range == NULL && want->limit == WEIR_TICK_MAX && give_back_kept(own, want->lane)) {
+        range = weir__ranges_find(ranges, RANGE_SMALL, want->lane, want->limit, want->bytes, want->align, 0);
     }
     return range;
 }
@@ -807,12 +806,14 @@ static weir_status size_class_alloc(void *state, weir_lane lane, weir_tick limit
     if (lane >= own->lane_count || own->lanes[lane] == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
+    if (kind_of(own, size) == RANGE_LARGE) {
+        return weir__ranges_alloc(state, lane, limit, size, align, out); /* as in `caching` */
+    }
     const struct want want = {
         .lane = lane,
         .limit = limit,
         .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
-        .kind = kind_of(own, size),
         .class = class_for(own, size),
     };
     struct range *range = weir__ranges_take_gathered(&own->ranges, lane, limit, want.bytes, align);

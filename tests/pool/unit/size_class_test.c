@@ -4,6 +4,8 @@
 #define STRATEGY weir_size_class_strategy
 #include "rig/strategy.h"
 
+#include <weir/caching.h>
+
 /* --- classes --- */
 
 /* The rule of the classes, written in another way than in size_class.c: up to 16 granules every size is a class, above
@@ -309,4 +311,54 @@ TEST(configs)
         assert_true(range.size - ((UINT64_C(1) << shift) + 1) <= (UINT64_C(1) << shift) / 8 + GRANULE);
         give(&range, 1, 0);
     }
+}
+
+/* --- large requests --- */
+
+enum { large_steps = 3000 };
+
+/* Plays a random program of large requests, some of them aligned, in four regions, and notes each result. */
+static void play_large(const weir_strategy_ops *ops, const void *config, weir_range *served)
+{
+    weir_range live[24] = {{.token = NULL}};
+    uint64_t random = 1;
+    stop_rig();
+    rig.ops = ops;
+    start_rig(config);
+    for (int i = 0; i < 4; i++) {
+        (void)add_region_for(4 * MIB, 4 * MIB << i, 1);
+    }
+    for (int step = 0; step < large_steps; step++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        weir_range *range = &live[(random >> 33) % 24];
+        for (int i = 0; i < 24; i++) {
+            if (live[i].token != NULL && (range == &live[i] || step % 50 == 0)) { /* from time to time all are freed */
+                give(&live[i], 1, 0);
+                live[i] = (weir_range){.token = NULL};
+            }
+        }
+        const uint64_t size = 512 * KIB + (1 + (random >> 40) % 40) * 200 * KIB;
+        if (take_at(1, WEIR_TICK_MAX, size, (random >> 50) % 8 == 0 ? MIB : 1, range) == 0) {
+            *range = (weir_range){.token = NULL};
+        }
+        served[step] = *range;
+    }
+}
+
+/* The same ranges as by caching, from the same end, and the same regions are shown to the pool as idle ones to keep. */
+TEST(large_requests_are_served_as_by_caching)
+{
+    static weir_range served[2][large_steps];
+    const weir_caching_config config = {.struct_size = sizeof(config), .small_bytes = 512 * KIB};
+    unsigned refused = 0;
+    unsigned whole = 0;
+    play_large(weir_caching_strategy(), &config, served[0]);
+    play_large(weir_size_class_strategy(), NULL, served[1]);
+    for (int step = 0; step < large_steps; step++) {
+        assert_int_equal(served[1][step].address, served[0][step].address);
+        assert_int_equal(served[1][step].idle_bytes, served[0][step].idle_bytes);
+        refused += served[0][step].address == 0;
+        whole += served[0][step].idle_bytes != 0;
+    }
+    assert_true(refused > 10 && refused < large_steps / 2 && whole > 10);
 }
