@@ -238,6 +238,7 @@ const weir_strategy_ops *weir_bump_strategy(void)
         .check = weir_ranges_check,
         .stats = weir_ranges_stats,
         .lane_stats = weir_ranges_lane_stats,
+        .walk_large = weir_ranges_walk_large,
     };
     return &ops;
 }

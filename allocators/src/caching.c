@@ -99,12 +99,18 @@ static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const we
     return weir_ranges_gather(state, kind_of(caching, size), lane, tick, limits, lanes, size, align, last_resort);
 }
 
+/* A request is cut off one end of a range. */
+static uint64_t caching_request_bytes(const void *state, uint64_t size)
+{
+    (void)state;
+    return range_round_up(size, RANGE_GRANULE);
+}
+
 const weir_strategy_ops *weir_caching_strategy(void)
 {
     static const weir_strategy_ops ops = {
         .struct_size = sizeof(ops),
         .name = "caching",
-        .flags = WEIR_STRATEGY_CUTS_ENDS,
         .granule_bytes = RANGE_GRANULE,
         .state_size = caching_state_size,
         .init = caching_init,
@@ -125,6 +131,8 @@ const weir_strategy_ops *weir_caching_strategy(void)
         .claim = weir_ranges_claim,
         .walk_holes = weir_ranges_walk_holes,
         .walk_free = weir_ranges_walk_free,
+        .walk_large = weir_ranges_walk_large,
+        .request_bytes = caching_request_bytes,
     };
     return &ops;
 }

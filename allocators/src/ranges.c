@@ -1285,6 +1285,66 @@ void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor
     }
 }
 
+static void *taken_beside(struct range *range)
+{
+    struct range *const beside[] = {range->prev, range->next};
+    for (int i = 0; i < 2; i++) {
+        if (!range_is_free(beside[i]) && range_state(beside[i]) != RANGE_BORDER) {
+            return beside[i];
+        }
+    }
+    return NULL;
+}
+
+bool weir__ranges_show_large(struct range *range, weir_range_visitor visit, void *ctx)
+{
+    const struct range_region *region = range_spans_region(range) ? range_region_of(range->next) : NULL;
+    const weir_range_info info = {
+        .region_address = region != NULL ? region->address : 0,
+        .region_size = region != NULL ? region->size : 0,
+        .address = range->record.address,
+        .size = range->record.size,
+        .lane = range_lane(range),
+        .tick = range->record.as.free.tick,
+        .token = taken_beside(range),
+        .set_apart = range_is_slot(range),
+    };
+    return visit(ctx, &info);
+}
+
+/* Returns the last bin at or below `bin` that is not empty, or RANGE_BINS if there is none. */
+static unsigned last_bin(const struct range_bins *bins, unsigned bin)
+{
+    unsigned word = bin / 64;
+    uint64_t held = bins->held[word] & UINT64_MAX >> (63 - bin % 64);
+    while (held == 0 && word > 0) {
+        held = bins->held[--word];
+    }
+    return held != 0 ? word * 64 + 63 - (unsigned)__builtin_clzll(held) : RANGE_BINS;
+}
+
+void weir_ranges_walk_large(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    const struct ranges *ranges = state;
+    size_t left = ranges->sets_held[RANGE_SMALL] + ranges->sets_held[RANGE_LARGE];
+    const unsigned lowest = range_bin_of(least);
+    for (size_t set = RANGE_KINDS; left > 0; set++) {
+        const struct range_bins *bins = ranges->bins[set];
+        if (bins == NULL || bins->count == 0) {
+            continue;
+        }
+        left--;
+        unsigned bin = RANGE_BINS;
+        while (bin > lowest && (bin = last_bin(bins, bin - 1)) != RANGE_BINS && bin >= lowest) {
+            for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
+                if (range->record.size >= least && !weir__ranges_show_large(range, visit, ctx)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 static void add_set(const struct range_bins *bins, weir_lane_stats *stats)
 {
     for (unsigned bin = 0; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {

@@ -261,6 +261,9 @@ bool weir__ranges_gather_for_alloc(struct ranges *ranges, enum range_kind kind, 
 
 /* --- looking --- */
 
+/* Shows one free range for a strategy's walk_large. Returns false if the visitor ended the walk. */
+bool weir__ranges_show_large(struct range *range, weir_range_visitor visit, void *ctx);
+
 /* Returns a sentence for the first broken rule of regions, ranges and bins; NULL if all hold. */
 const char *weir__ranges_broken(const struct ranges *ranges);
 

@@ -1007,6 +1007,43 @@ static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const
 
 /* --- looking --- */
 
+struct large_walk {
+    weir_range_visitor visit;
+    void *ctx;
+    bool ended;
+};
+
+static bool show_large(void *ctx, const weir_range_info *range)
+{
+    struct large_walk *walk = ctx;
+    walk->ended = !walk->visit(walk->ctx, range);
+    return !walk->ended;
+}
+
+/* Slabs and requests without a slab are cut off one end of a range. The slots of a slab serve requests of their class
+ * only, and each request has one. */
+static uint64_t size_class_request_bytes(const void *state, uint64_t size)
+{
+    const struct size_class *own = state;
+    return size <= own->largest_slot ? own->classes[class_number(size)].bytes : range_round_up(size, RANGE_GRANULE);
+}
+
+/* Visits ranges, then the free slots of the class for `least`. */
+static void size_class_walk_large(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    const struct size_class *own = state;
+    struct large_walk walk = {.visit = visit, .ctx = ctx};
+    weir_ranges_walk_large(state, least, show_large, &walk);
+    for (size_t lane = 0; lane < own->lane_count && least <= own->largest_slot && !walk.ended; lane++) {
+        const struct share *share = own->lanes[lane] != NULL ? own->lanes[lane]->of[class_number(least)].first : NULL;
+        for (; share != NULL && !walk.ended; share = share->next) {
+            for (uint64_t mask = share->mask; mask != 0 && !walk.ended; mask &= mask - 1) {
+                walk.ended = !weir__ranges_show_large(share->slab->slots[__builtin_ctzll(mask)], visit, ctx);
+            }
+        }
+    }
+}
+
 static uint64_t largest_slot_in(const struct size_class *own, size_t lane)
 {
     for (unsigned word = most_classes / 64; word-- > 0 && lane < own->lane_count && own->lanes[lane] != NULL;) {
@@ -1201,6 +1238,8 @@ const weir_strategy_ops *weir_size_class_strategy(void)
         .lane_stats = size_class_lane_stats,
         .claim = weir_ranges_claim, /* takes claimed slots out of their slabs, even of slabs in use */
         .walk_holes = weir_ranges_walk_holes,
+        .walk_large = size_class_walk_large,
+        .request_bytes = size_class_request_bytes,
     };
     return &ops;
 }

@@ -64,6 +64,8 @@ WEIR_API void weir_ranges_walk_holes(const void *state, uint64_t least, weir_ran
 /* For the walk_free of a strategy without slabs. Takes constant time for each free range of at least `least` bytes, or
  * for every free range while several lanes hold memory. */
 WEIR_API void weir_ranges_walk_free(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
+/* For a strategy's walk_large. Takes constant time for each free range that it visits. */
+WEIR_API void weir_ranges_walk_large(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
 /* Checks the invariants. Takes time linear in regions, ranges and bins. */
 WEIR_API weir_status weir_ranges_check(const void *state, const char **why);
 /* Adds up all ranges. Takes time linear in lanes, in unmapped ranges and in the ranges of each lane's highest bin. */

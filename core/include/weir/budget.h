@@ -3,7 +3,7 @@
  *     weir_pool_tag(pool, "kv cache", &kv);                         once; a tag is a small integer
  *     weir_pool_alloc_tagged(pool, stream, size, 0, kv, &block);    counted under the tag until it is freed
  *     weir_pool_set_limits(pool, 24 * GIB, 28 * GIB);               soft and hard, at any time
- *     weir_pool_would_fit(pool, stream, sizes, n, &fits, NULL);     before a request is admitted
+ *     weir_pool_would_fit(pool, stream, size, n, &fit);             before a request is admitted
  *     weir_pool_alloc_many(pool, stream, sizes, n, tag, blocks);    all of them or none
  *     weir_oom_explain(&record, text, sizeof(text));                 a report that names the remedies
  *
@@ -80,24 +80,25 @@ WEIR_API weir_status weir_pool_set_limits(weir_pool *pool, uint64_t soft_limit_b
 WEIR_API weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n,
                                           weir_tag tag, weir_block **blocks);
 
-/* Sets *fits to true if n allocations of these sizes on `stream`, in any order, would now all succeed, if necessary
- * after waits for work and with new memory from the device. The call takes no memory, waits for no work and inserts no
- * stream wait.
+/* Stores in *fit how many of `count` allocations of `size` bytes on `stream`, with the strategy's own alignment, would
+ * now certainly succeed, if necessary after waits for work and with new memory from the device. The call takes no
+ * memory, waits for no work and inserts no stream wait.
  *
- * *fits true is a promise if the caller is the only user of the pool: whichever work completes meanwhile, each
- * allocation succeeds, if there is enough host memory, no device call fails, and the device gives all memory that its
+ * *fit is a promise if the caller is the only user of the pool: whichever work completes meanwhile, so many allocations
+ * succeed, if there is enough host memory, no device call fails, and the device gives all memory that its
  * capacity_bytes and the pool's limit leave. (If the device has no known capacity and the pool has no limit, the
- * promise counts on no new memory; if pools share a device, give each a limit.) *fits false is exact for one block,
- * unless the pool has virtual memory. For several blocks it may be too careful: each counts as one of the largest size,
- * or on a new region of its own; with virtual memory each of several blocks counts as one granule longer than it is.
- * weir_pool_alloc_many gives the definite answer.
+ * promise counts on no more memory than the pool holds; if pools share a device, give each a limit.)
  *
- * *missing_bytes, if `missing_bytes` is not NULL: 0 if the blocks fit, else the bytes by which the available memory
- * (the limit, or the device's memory if that is less) must grow to make it a promise. Cost: n log n, and a copy of the
- * pool's ranges, during which other threads wait for the pool. Returns WEIR_ERR_INVALID as weir_pool_alloc,
- * WEIR_ERR_NO_MEMORY if there is no host memory for the copy. */
-WEIR_API weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, const uint64_t *sizes, size_t n,
-                                         bool *fits, uint64_t *missing_bytes);
+ * More may succeed than *fit says: weir_pool_alloc_many gives the definite answer. The pool looks at its 128 largest
+ * pieces of free memory (of each lane in turn), and each counts for itself, also where neighbours would serve a request
+ * together. Blocks in front caches count on the asking stream only. Memory of a region without live blocks may go back
+ * to the device on the way, so it counts as new memory, and a new region may serve as few requests as possible.
+ * core/DESIGN.md has the shares that were promised.
+ *
+ * Cost: some thousand instructions, however many blocks and how much memory the pool has; other threads wait meanwhile.
+ * Returns WEIR_ERR_INVALID as weir_pool_alloc, and if `fit` is NULL. */
+WEIR_API weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t count,
+                                         uint64_t *fit);
 
 /* --- out of memory --- */
 

@@ -52,11 +52,6 @@ enum {
     /* A strategy that combines strategies, and marks records of taken ranges with WEIR_RECORD_ROUTE. It must not be
      * built on another strategy with this flag. The pool ignores the flag. */
     WEIR_STRATEGY_ROUTES = 1u << 3,
-    /* Requests waste no memory, in any order: a request of the strategy's own alignment takes exactly its size in
-     * granules from one end of a free range, and gather joins whole ranges. As long as the free memory of one lane in a
-     * region can hold a request of the size for which the region was added (size_hint), alloc for that lane serves such
-     * a request. weir_pool_would_fit relies on this. */
-    WEIR_STRATEGY_CUTS_ENDS = 1u << 4,
 };
 
 /* The record of a range. It holds the bookkeeping of the strategy and of the pool side by side, so that a block costs
@@ -125,7 +120,7 @@ typedef struct weir_range_info {
     bool taken;
     weir_lane lane; /* of a free range */
     weir_tick tick; /* tick of a free range; without meaning in the open lane */
-    void *token;    /* of a taken range */
+    void *token;    /* of a taken range; for walk_large, see there */
     bool set_apart; /* free, but kept for requests of one size: a request of another size gets the range only as a
                        last resort */
 } weir_range_info;
@@ -257,6 +252,20 @@ typedef struct weir_strategy_ops {
      * together; it may visit other runs too. `least` is not 0. Runs around small free ranges should come first: the
      * pool stops when it has seen enough. If walk_free is NULL, the pool uses walk. */
     void (*walk_free)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
+    /* Visits free ranges of at least `least` bytes, each for itself, in every lane but the unmapped one: within a lane
+     * large ranges come before small ones, roughly. Of ranges set apart it visits those for requests of `least` bytes,
+     * or none. `least` is not 0. region_address and region_size are those of the region if the range fills it, else 0.
+     * `token` is that of a taken neighbour in the range's region, or NULL if both neighbours are free. The cost should
+     * depend on the visited ranges alone: the pool stops when it has seen enough. weir_pool_would_fit counts no free
+     * memory if walk_large is NULL. */
+    void (*walk_large)(const void *state, uint64_t least, weir_range_visitor visit, void *ctx);
+    /* Returns a number of bytes that bounds the waste of requests of `size` bytes and of the strategy's own alignment:
+     * a free range of n times that many bytes serves n of them, and so does a region that was added for this size,
+     * whatever its other ranges, as long as no other requests come. Free ranges that merge serve together no fewer than
+     * they would alone. A range set apart for this size serves one. A multiple of the granule; 0: not promised.
+     * weir_pool_would_fit counts one request for all free ranges, and one a region, if request_bytes is NULL or returns
+     * 0. */
+    uint64_t (*request_bytes)(const void *state, uint64_t size);
 } weir_strategy_ops;
 
 /* --- a strategy in a shared object --- */

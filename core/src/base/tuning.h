@@ -115,9 +115,10 @@ enum {
     /* The pressure callback is called again after the reserved bytes were below the soft limit by this share of it,
      * 1/n. Not tried. Bound: above 1; it keeps the callback from being called at each growth at the limit. */
     soft_limit_slack = 16,
-    /* Questions to the strategy in one hold of the pool's lock by weir_pool_would_fit. Not tried. Bound: other threads
-     * wait for that long. */
-    asked_at_once = 64,
+    /* Pieces of free memory and future regions that weir_pool_would_fit looks at. Evidence: "Would it fit?" in
+     * core/TRIALS.md. Bound: other threads wait for that long. */
+    fit_looks = 128,
+    fit_questions = 16,
 };
 
 /* --- services/ --- */

@@ -53,6 +53,18 @@ uint64_t weir__vm_granule(const weir_pool *pool);
 /* Serves a request for a given address (request->at). Returns false if the addresses are in use, or if the limit or the
  * device refuses memory for them. No lock held. */
 bool weir__vm_serve_at(struct request *request);
+/* Sums over the handles that lie wholly in some addresses. */
+struct vm_whole_handles {
+    uint64_t bytes;
+    uint64_t single; /* bytes of those of one granule, which a request never touches in part */
+};
+
+/* Adds the handles that lie wholly in [address, address + size) to the sums. Looks at *looks granules or handles at
+ * most, and lowers *looks. Pool lock held. */
+void weir__vm_add_whole_locked(const weir_pool *pool, uint64_t address, uint64_t size, unsigned *looks,
+                               struct vm_whole_handles *sums);
+/* Returns how many bytes a pool that holds `reserved` bytes may grow in handles of several granules. Pool lock held. */
+uint64_t weir__vm_coarse_locked(const weir_pool *pool, uint64_t reserved);
 /* Calls `visit` with the addresses of every mapped handle. Pool lock held; no thread grows. */
 void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
                                  void *ctx);

@@ -22,10 +22,6 @@
 
 #include <stdlib.h>
 
-/* True if the strategy's table of functions has the entry, and it is not NULL. */
-#define HAS(ops, slot)                                                                                                 \
-    ((ops)->struct_size >= offsetof(weir_strategy_ops, slot) + sizeof((ops)->slot) && (ops)->slot != NULL)
-
 /* A request tries at most this many times to map memory and take it, because other threads may take it first. */
 enum { most_tries = 16 };
 
@@ -35,7 +31,7 @@ bool weir__vm_suits(const weir_device *device, const weir_strategy_ops *strategy
 {
     const weir_device_info *info = weir__device_info(device);
     return (info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0 && info->page_bytes >= strategy->granule_bytes &&
-           HAS(strategy, claim) &&
+           STRATEGY_HAS(strategy, claim) &&
            (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) == 0;
 }
 
@@ -55,8 +51,8 @@ weir_status weir__vm_init(weir_pool *pool)
     pool->vm->granule = granule;
     pool->vm->granule_shift = (unsigned)__builtin_ctzll(granule);
     pool->vm->by_page = (info->abilities & WEIR_DEVICE_PAGEWISE) != 0;
-    pool->vm->walk_holes = HAS(strategy, walk_holes) ? strategy->walk_holes : NULL;
-    pool->vm->walk_free = HAS(strategy, walk_free) ? strategy->walk_free : NULL;
+    pool->vm->walk_holes = STRATEGY_HAS(strategy, walk_holes) ? strategy->walk_holes : NULL;
+    pool->vm->walk_free = STRATEGY_HAS(strategy, walk_free) ? strategy->walk_free : NULL;
     return WEIR_OK;
 }
 
@@ -84,6 +80,13 @@ struct room {
     uint64_t by_device; /* as a refusal has shown; UINT64_MAX: unknown */
     uint64_t capacity;  /* of the device, most of which may be taken; UINT64_MAX: unknown */
 };
+
+/* Returns what is surely there, as far as the pool knows. */
+static uint64_t sure_of(const struct room *room)
+{
+    const uint64_t most = room->by_limit < room->by_device ? room->by_limit : room->by_device;
+    return most < room->capacity ? most : room->capacity;
+}
 
 static uint64_t to_granules(const struct pool_vm *vm, uint64_t bytes)
 {
@@ -115,9 +118,19 @@ static struct room room_for(const struct request *request, uint64_t live)
 static uint64_t handle_granules(const weir_pool *pool, uint64_t granules)
 {
     const struct pool_vm *vm = pool->vm;
-    const uint64_t most = to_granules(vm, weir__budget_most_locked(pool, true));
-    const bool near = most != 0 && granules > most - most / near_limit_share;
+    const uint64_t most = weir__budget_most_locked(pool, true);
+    const bool near = most != 0 && granules > to_granules(vm, most - most / near_limit_share);
     return near || vm->by_page || granules < handle_share ? 1 : granules / handle_share;
+}
+
+uint64_t weir__vm_coarse_locked(const weir_pool *pool, uint64_t reserved)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    const struct pool_vm *vm = pool->vm;
+    const uint64_t most = weir__budget_most_locked(pool, true);
+    const uint64_t end = to_granules(vm, most - most / near_limit_share);
+    const uint64_t first = to_granules(vm, reserved) > 2 * handle_share ? to_granules(vm, reserved) : 2 * handle_share;
+    return vm->by_page || end <= first ? 0 : (end - first) << vm->granule_shift;
 }
 
 /* Returns how many granules beyond the window are created with it, where it ends the memory of its span: the next
@@ -129,7 +142,8 @@ static uint64_t granules_ahead(const weir_pool *pool, const struct vm_window *wi
     const struct pool_vm *vm = pool->vm;
     const struct vm_span *span = vm_span_of(vm, window->first);
     const uint64_t last = span->address + (span->used << vm->granule_shift);
-    const uint64_t bound = room->mark < room->by_limit ? room->mark : room->by_limit;
+    const uint64_t surely = sure_of(room);
+    const uint64_t bound = room->mark < surely ? room->mark : surely;
     const uint64_t below = bound > after ? bound - after : 0;
     const uint64_t left = (span->address + span->size - window->end) >> vm->granule_shift;
     uint64_t ahead = most > 1 && window->end > last ? after / ahead_share : 0;
@@ -139,11 +153,12 @@ static uint64_t granules_ahead(const weir_pool *pool, const struct vm_window *wi
 
 /* --- room --- */
 
-enum made { MADE_ROOM, MADE_IDLE_SPARE, MADE_NONE };
+enum made { MADE_ROOM, MADE_FREE, MADE_IDLE_SPARE, MADE_NONE };
 
-/* Sees to it that the window's memory may be created. Unmaps idle handles where the pool would hold too much: then the
- * window has to be searched again. Returns MADE_NONE if the limit or the device forbids the window. Pool lock held on
- * entry and exit, released for the device calls. */
+/* Sees to it that the window's memory may be created. Where the pool would hold too much, first learns which work has
+ * completed: memory that is idle now may serve the request where it is (MADE_FREE). Otherwise unmaps idle handles: then
+ * the window has to be searched again. Returns MADE_NONE if the limit or the device forbids the window. Pool lock held
+ * on entry and exit, released for the device calls. */
 static enum made make_room(struct request *request, const struct vm_window *window, const struct room *room)
 {
     WEIR_ASSERT(pool_is_locked(request->pool) && window->need != 0);
@@ -151,14 +166,17 @@ static enum made make_room(struct request *request, const struct vm_window *wind
     const struct pool_vm *vm = pool->vm;
     const uint64_t after = to_granules(vm, pool->held.bytes) - vm->spare_granules + window->need;
     const uint64_t most = room->by_limit < room->by_device ? room->by_limit : room->by_device;
-    const uint64_t sure = most < room->capacity ? most : room->capacity;
+    const uint64_t sure = sure_of(room);
     const uint64_t bound = room->mark < sure ? room->mark : sure;
     if (after <= bound) {
         return MADE_ROOM;
     }
     pool_unlock(pool);
-    (void)weir__order_poll(pool); /* the ladder has polled before it flushed the stream's cache */
+    const bool more = weir__order_poll(pool); /* the ladder has polled before it flushed the stream's cache */
     pool_lock(pool);
+    if (more) {
+        return MADE_FREE;
+    }
     /* Nothing is unmapped in vain, except as the last resort: then all idle handles go, for a window anywhere. */
     weir_status status = WEIR_OK;
     const uint64_t enough = request->cheaply ? after - bound : after > sure ? after - sure : 0;
@@ -229,9 +247,10 @@ static bool take_window(struct request *request, const struct vm_window *window)
     return request->block != NULL;
 }
 
-static bool serve_own(struct request *request)
+static bool serve_free(struct request *request, unsigned where)
 {
-    return request->at == 0 && weir__order_take_locked(request, request->stream->home, WEIR_TICK_MAX);
+    weir_rung found;
+    return request->at == 0 && weir__order_look_locked(request, where, &found);
 }
 
 /* True if no memory can serve the request. Such a request is refused without a device call. */
@@ -272,14 +291,14 @@ static weir_status find_window(struct request *request, struct vm_window *window
     return found;
 }
 
-/* One try to serve the request. Sets *rung. Returns false if the request is not served; *again tells if another try may
- * help: addresses, memory or knowledge about the device have changed. Pool lock held on entry and exit, released for
- * the device calls. */
-static bool try_once(struct request *request, uint64_t live, weir_rung *rung, bool *again)
+/* One try to serve the request, first from free memory (`*where` tells where to look). Sets *rung. Returns false if the
+ * request is not served; *again tells if another try may help: addresses, memory or knowledge about the device have
+ * changed. Pool lock held on entry and exit, released for the device calls. */
+static bool try_once(struct request *request, uint64_t live, weir_rung *rung, unsigned *where, bool *again)
 {
     struct vm_window window;
     *again = false;
-    if (serve_own(request)) {
+    if (serve_free(request, *where)) {
         return true;
     }
     const weir_status found = find_window(request, &window);
@@ -292,24 +311,26 @@ static bool try_once(struct request *request, uint64_t live, weir_rung *rung, bo
         const enum made made = make_room(request, &window, &room);
         *rung = made == MADE_IDLE_SPARE ? WEIR_RUNG_REMAPPED : *rung;
         const uint64_t ceiling = request->ceiling;
+        *where = made == MADE_FREE ? LOOK_ALL : LOOK_OWN;
         if (made != MADE_ROOM || !fill(request, &window, &room)) {
-            *again = made == MADE_IDLE_SPARE || request->ceiling != ceiling;
+            *again = made == MADE_FREE || made == MADE_IDLE_SPARE || request->ceiling != ceiling;
             return false;
         }
     }
     *again = true;
-    return serve_own(request) || (request->broken == WEIR_OK && take_window(request, &window));
+    return serve_free(request, LOOK_OWN) || (request->broken == WEIR_OK && take_window(request, &window));
 }
 
-/* Maps memory for the request and serves it. Pool lock held on entry and exit; called by the thread that grows. */
-static bool map_and_serve(struct request *request, uint64_t live)
+/* Maps memory for the request and serves it, or serves it from free memory. Pool lock held on entry and exit; called by
+ * the thread that grows. */
+static bool map_and_serve(struct request *request, uint64_t live, unsigned where)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_rung rung = request->pool->vm->spares > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
     bool served = false;
     bool again = !is_hopeless(request);
     for (int tries = 0; again && !served && tries < most_tries && request->broken == WEIR_OK; tries++) {
-        served = try_once(request, live, &rung, &again);
+        served = try_once(request, live, &rung, &where, &again);
     }
     weir_status ignored = WEIR_OK;
     (void)weir__vm_drop_spares(request->pool, 0, &ignored);
@@ -317,24 +338,28 @@ static bool map_and_serve(struct request *request, uint64_t live)
     return served;
 }
 
-static bool vm_grow(struct request *request)
+static bool look_and_grow(struct request *request, unsigned where)
 {
     weir_pool *pool = request->pool;
     const uint64_t live = weir__inspect_sample(pool);
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
     pool->growth.taken = true;
-    const bool served = map_and_serve(request, live);
+    const bool served = map_and_serve(request, live, where);
     weir__region_end_growing_locked(pool);
     pool_unlock(pool);
     return served;
 }
 
+static bool vm_grow(struct request *request)
+{
+    return look_and_grow(request, LOOK_OWN);
+}
+
 /* Polls for completed work, then grows. Growing takes idle memory anyway. */
 static bool vm_exchange(struct request *request)
 {
-    (void)weir__order_poll(request->pool);
-    return vm_grow(request);
+    return look_and_grow(request, weir__order_poll(request->pool) ? LOOK_ALL : LOOK_OWN);
 }
 
 bool weir__vm_serve_at(struct request *request)

@@ -547,6 +547,24 @@ uint64_t weir__vm_granule(const weir_pool *pool)
     return pool->vm->granule;
 }
 
+void weir__vm_add_whole_locked(const weir_pool *pool, uint64_t address, uint64_t size, unsigned *looks,
+                               struct vm_whole_handles *sums)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    const struct pool_vm *vm = pool->vm;
+    struct vm_span *span = vm_span_of(vm, address);
+    uint64_t bytes = 0;
+    for (uint64_t at = round_up(address, vm->granule); at + vm->granule <= address + size && *looks > 0; at += bytes) {
+        const struct vm_granule *granule = span != NULL ? vm_granule_at(vm, span, at) : NULL;
+        const bool mapped = granule != NULL && granule->handle != 0;
+        bytes = (mapped ? (uint64_t)(granule->of - granule->at) : 1) << vm->granule_shift;
+        const bool whole = mapped && granule->at == 0 && at + bytes <= address + size;
+        sums->bytes += whole ? bytes : 0;
+        sums->single += whole && granule->of == 1 ? bytes : 0;
+        --*looks;
+    }
+}
+
 void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx, uint64_t address, uint64_t size),
                                  void *ctx)
 {

@@ -22,6 +22,7 @@
 #include "shared/round_up.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -272,23 +273,25 @@ static uint64_t missing_granules(const struct mapping *mapping)
     return mapping->most != 0 && wanted > mapping->most ? wanted - mapping->most : mapping->wish;
 }
 
-/* Returns the smallest block that contains whole granules of at least `bytes` bytes together. */
-static const struct snapshot_piece *smallest_pin(const struct snapshot *snapshot, uint64_t bytes, uint64_t granule)
+/* Returns the smallest block that contains whole handles of at least `bytes` bytes together. Pool lock held. */
+static const struct snapshot_piece *smallest_pin_locked(const weir_pool *pool, const struct snapshot *snapshot,
+                                                        uint64_t bytes)
 {
-    WEIR_ASSERT(bytes != 0 && is_power_of_two(granule));
+    WEIR_ASSERT(pool_is_locked(pool) && bytes != 0);
     const struct snapshot_piece *best = NULL;
     for (size_t i = 0; i < snapshot->count; i++) {
         const struct snapshot_piece *piece = &snapshot->pieces[i];
-        const uint64_t first = (piece->address + granule - 1) & ~(granule - 1);
-        const uint64_t end = (piece->address + piece->size) & ~(granule - 1);
-        if (piece->state == SNAPSHOT_TAKEN && end > first && end - first >= bytes &&
-            (best == NULL || piece->size < best->size)) {
-            best = piece;
+        if (piece->state == SNAPSHOT_TAKEN && piece->size >= bytes && (best == NULL || piece->size < best->size)) {
+            unsigned looks = UINT_MAX;
+            struct vm_whole_handles whole = {0};
+            weir__vm_add_whole_locked(pool, piece->address, piece->size, &looks, &whole);
+            best = whole.bytes >= bytes ? piece : best;
         }
     }
     return best;
 }
 
+/* Pool lock held. */
 static void advise_mapping(weir_oom_record *record, const struct request *request, const struct snapshot *snapshot,
                            const struct mapping *mapping)
 {
@@ -314,7 +317,7 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
         advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_ASK_LESS, .bytes = less});
     }
     const struct snapshot_piece *pin =
-        most != 0 && wanted > most ? smallest_pin(snapshot, wanted - most, mapping->granule) : NULL;
+        most != 0 && wanted > most ? smallest_pin_locked(pool, snapshot, wanted - most) : NULL;
     if (pin != NULL) {
         advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_FREE_BLOCKS,
                                          .bytes = pin->size,

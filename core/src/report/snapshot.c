@@ -1,4 +1,4 @@
-/* core/src/report/snapshot.c: a copy of all ranges at one moment, for oom.c and group.c.
+/* core/src/report/snapshot.c: a copy of all ranges at one moment, for oom.c.
  *
  * The strategy's walk is copied under the pool's lock. Freed blocks, which the strategy counts as taken, are marked in
  * the copy. Cost: linear in the ranges, and a sort. Each range takes 40 bytes of host memory while the snapshot lives.

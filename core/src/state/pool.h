@@ -118,6 +118,10 @@ struct pool_counts {
     uint64_t soft_limit_growths;
 };
 
+/* True if the strategy's table of functions has the entry, and it is not NULL. */
+#define STRATEGY_HAS(ops, slot)                                                                                        \
+    ((ops)->struct_size >= offsetof(weir_strategy_ops, slot) + sizeof((ops)->slot) && (ops)->slot != NULL)
+
 struct request; /* of order/order.h */
 
 struct weir_pool {

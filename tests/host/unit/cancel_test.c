@@ -180,8 +180,8 @@ static void use_groups_and_arenas(void)
     weir_block *blocks[3];
     weir_arena *arena = NULL;
     uint64_t address = 0;
-    bool fits = false;
-    ok(weir_pool_would_fit(pool, streams[0], sizes, 3, &fits, NULL));
+    uint64_t fit = 0;
+    ok(weir_pool_would_fit(pool, streams[0], MIB, 3, &fit));
     ok(weir_pool_alloc_many(pool, streams[0], sizes, 3, 0, blocks));
     for (int i = 0; i < 3; i++) {
         ok(weir_pool_free(pool, blocks[i], streams[0]));

@@ -37,7 +37,7 @@ int weir_strategy_contract(const weir_tested_strategy *strategy, int argc, char 
         CONTRACT_CASE(sizes_around_powers_of_two),
         CONTRACT_CASE(one_fit_in_a_crowd),
         CONTRACT_CASE(tiny_regions_fill_and_refill),
-        CONTRACT_CASE(ends_are_cut_if_promised),
+        CONTRACT_CASE(requests_waste_no_more_than_is_promised),
         CONTRACT_CASE(regions_never_merge),
         CONTRACT_CASE(free_merges_in_every_order),
         CONTRACT_CASE(merging_keeps_the_later_tick),

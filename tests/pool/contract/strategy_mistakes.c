@@ -44,7 +44,7 @@
     X(ALLOC_EXACT, "alloc refuses what fits exactly", "tiny_regions_fill_and_refill")                                  \
     X(ALLOC_LUCK, "where a block lies depends on what another pool did", "shifted_twins_agree")                        \
     X(ALLOC_ODD_TOKEN, "tokens are odd", "region_size_is_enough")                                                      \
-    X(ALLOC_MIDDLE, "requests are cut out of the middle of ranges", "ends_are_cut_if_promised")                        \
+    X(ALLOC_MIDDLE, "requests are cut out of the middle of ranges", "requests_waste_no_more_than_is_promised")         \
     X(ALLOC_TOKEN, "a token is given twice", "free_merges_in_every_order")                                             \
     X(RECORD_SIZE, "a record has the size that was asked for", "region_size_is_enough")                                \
     X(RECORD_FREE, "a record does not say that its range is taken", "region_size_is_enough")                           \
@@ -99,7 +99,12 @@
     X(HOLES_SMALL, "walk_holes shows runs that are too small", "walks_end_when_they_are_told")                         \
     X(FREE_ON, "walk_free goes on after the visitor said stop", "walks_end_when_they_are_told")                        \
     X(FREE_LARGE, "walk_free leaves out runs that are large enough", "random_programs")                                \
-    X(FREE_ALONE, "walk_free looks for single ranges of that size", "random_programs")
+    X(FREE_ALONE, "walk_free looks for single ranges of that size", "random_programs")                                 \
+    X(LARGE_ON, "walk_large goes on after the visitor said stop", "walks_end_when_they_are_told")                      \
+    X(LARGE_FEW, "walk_large leaves out small ranges", "random_programs")                                              \
+    X(LARGE_BESIDE, "walk_large shows no neighbours", "fini_takes_live_ranges")                                        \
+    X(LARGE_REGION, "walk_large does not know what fills a region", "region_size_is_enough")                           \
+    X(REQUEST_LESS, "request_bytes promises too much", "requests_waste_no_more_than_is_promised")
 
 enum {
     NO_MISTAKE,
@@ -706,6 +711,27 @@ static void walk_free(const void *state, uint64_t least, weir_range_visitor visi
     }
 }
 
+static bool show_large_wrongly(void *ctx, const weir_range_info *info)
+{
+    const struct visit *visit = ctx;
+    weir_range_info shown = *info;
+    shown.token = is(LARGE_BESIDE) ? NULL : shown.token;
+    shown.region_address = is(LARGE_REGION) ? 0 : shown.region_address;
+    return visit->visit(visit->ctx, &shown) || is(LARGE_ON);
+}
+
+static void walk_large(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    struct visit changed = {visit, ctx};
+    right->walk_large(state, is(LARGE_FEW) ? 2 * least : least, show_large_wrongly, &changed);
+}
+
+static uint64_t request_bytes(const void *state, uint64_t size)
+{
+    const uint64_t bytes = right->request_bytes(state, size);
+    return is(REQUEST_LESS) && bytes > right->granule_bytes ? bytes - right->granule_bytes : bytes;
+}
+
 /* --- the strategy as the suite gets it --- */
 
 static int run(int number, const char *only)
@@ -738,6 +764,8 @@ static int run(int number, const char *only)
         .claim = claim,
         .walk_holes = walk_holes,
         .walk_free = walk_free,
+        .walk_large = is(LARGE_ON) || is(LARGE_FEW) || is(LARGE_BESIDE) || is(LARGE_REGION) ? walk_large : NULL,
+        .request_bytes = request_bytes,
     };
     const weir_tested_strategy strategy = {
         .ops = &wrong,

@@ -3,10 +3,9 @@
  * A program allocates, works, frees and waits on a few streams of a small device, under limits that change. Meanwhile
  * the program checks:
  *
- *   would it fit?  The program asks the pool about random groups. If the pool says yes, the program allocates the
- *                  group in another order and while time passes, and each call must succeed. If the pool says no to
- *                  one block, the call must fail. If the pool says how much is missing, the program raises the limit
- *                  by this amount, and then the group must fit.
+ *   would it fit?  The program asks how many blocks of a size would fit. It allocates them while time passes, and each
+ *                  call that was promised must succeed. Then it goes on to its number or the first failure: the counts
+ *                  say how much of what is served was promised.
  *   out of memory  The program follows one of the pieces of advice in the record, and the same call must succeed.
  *   tags           Bytes and blocks of each tag are those of the blocks that the program holds.
  *   limits         Reserved memory never exceeds the hard limit, unless it was reserved before the limit fell.
@@ -52,7 +51,6 @@ struct program {
     uint64_t limit;
     uint64_t soft;
     uint64_t allowed; /* reserved bytes when the limit was last lowered */
-    bool larger;      /* the device has more memory than it reports */
     struct held held[max_blocks];
     unsigned blocks;
 };
@@ -66,10 +64,11 @@ struct variant {
 
 /* How often each promise was tested. */
 static struct coverage {
-    uint64_t yes;
-    uint64_t yes_of_several;
-    uint64_t no_for_one;
-    uint64_t raised;
+    uint64_t asked[2]; /* about one block, about several */
+    uint64_t whole[2]; /* of those, all blocks were promised */
+    uint64_t could[2]; /* of those, all blocks were served */
+    uint64_t promised; /* blocks, of several */
+    uint64_t served;
     uint64_t all_or_none;
     uint64_t acted[WEIR_ADVICE_COUNT];
     uint64_t pressed;
@@ -180,7 +179,6 @@ static void act(struct program *p, const weir_oom_record *record, const weir_oom
         break;
     case WEIR_ADVICE_DEVICE_ROOM:
         weir_sim_set_capacity(p->sim, record->reserved_bytes + advice->bytes);
-        p->larger = true;
         break;
     case WEIR_ADVICE_FREE_BLOCKS:
         free_between(p, advice);
@@ -268,71 +266,56 @@ static struct group some_group(struct program *p)
     return group;
 }
 
-/* Allocates the group that the pool has promised, in a random order and while time passes. */
-static void allocate_promised(struct program *p, struct group *group, unsigned lane)
-{
-    for (size_t left = group->count; left > 0; left--) {
-        const size_t i = below(p, left);
-        const uint64_t size = group->sizes[i];
-        weir_block *block = NULL;
-        const weir_status status = weir_pool_alloc_tagged(p->pool, p->stream[lane], size, 0, p->tags[1], &block);
-        must(p, status == WEIR_OK, "a promise was broken: block %zu of %zu, %" PRIu64 " bytes: %s",
-             group->count - left + 1, group->count, size, weir_status_name(status));
-        group->sizes[i] = group->sizes[left - 1];
-        hold(p, block, size, p->tags[1], lane);
-        if (one_in(p, 4)) {
-            weir_sim_advance(p->sim, below(p, 5000));
-        }
-    }
-}
-
-static void raise_and_repeat(struct program *p, struct group *group, unsigned lane, uint64_t missing)
-{
-    bool fits = false;
-    p->limit += missing;
-    ok(p, weir_pool_set_limits(p->pool, p->soft, p->limit));
-    ok(p, weir_pool_would_fit(p->pool, p->stream[lane], group->sizes, group->count, &fits, NULL));
-    must(p, fits, "%" PRIu64 " bytes were missing and are not enough", missing);
-    allocate_promised(p, group, lane);
-    coverage.raised++;
-}
-
 /* Bytes that serve no block. A query of completed work may move blocks from caches back to the strategy. */
 static uint64_t unused_bytes(const weir_pool_stats *stats)
 {
     return stats->cached_bytes + stats->pending_bytes + stats->free_bytes;
 }
 
-static void do_group(struct program *p)
+/* Allocates blocks while time passes, to the first that is not promised and fails. Returns the number of blocks. */
+static uint64_t allocate_promised(struct program *p, uint64_t size, uint64_t count, uint64_t fit, unsigned lane)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        weir_block *block = NULL;
+        const weir_status status = weir_pool_alloc_tagged(p->pool, p->stream[lane], size, 0, p->tags[1], &block);
+        must(p, status == WEIR_OK || i >= fit,
+             "a promise was broken: block %" PRIu64 " of %" PRIu64 ", %" PRIu64 " bytes: %s", i + 1, fit, size,
+             weir_status_name(status));
+        if (status != WEIR_OK) {
+            return i;
+        }
+        hold(p, block, size, p->tags[1], lane);
+        if (one_in(p, 4)) {
+            weir_sim_advance(p->sim, below(p, 5000));
+        }
+    }
+    return count;
+}
+
+static void do_would_fit(struct program *p)
 {
     const unsigned lane = any_lane(p);
-    struct group group = some_group(p);
-    bool fits = false;
-    uint64_t missing = 7;
-    if (p->blocks + group.count > max_blocks) {
+    const uint64_t size = some_size(p);
+    const uint64_t count = 1 + below(p, one_in(p, 3) ? 1 : one_in(p, 2) ? 8 : max_group);
+    uint64_t fit = UINT64_MAX;
+    if (p->blocks + count > max_blocks) {
         return;
     }
     const weir_pool_stats before = figures(p);
-    ok(p, weir_pool_would_fit(p->pool, p->stream[lane], group.sizes, group.count, &fits, &missing));
+    ok(p, weir_pool_would_fit(p->pool, p->stream[lane], size, count, &fit));
     const weir_pool_stats after = figures(p);
     must(p,
          before.reserved_bytes == after.reserved_bytes && unused_bytes(&before) == unused_bytes(&after) &&
              before.allocs == after.allocs && before.region_allocs == after.region_allocs &&
              before.region_frees == after.region_frees && before.waits == after.waits && before.syncs == after.syncs,
          "the question has changed something");
-    must(p, fits == (missing == 0), "it fits, and %" PRIu64 " bytes are missing", missing);
-    if (fits) {
-        coverage.yes++;
-        coverage.yes_of_several += group.count > 1;
-        allocate_promised(p, &group, lane);
-    } else if (p->limit != 0 && p->limit + missing <= p->sim_config.capacity_bytes) {
-        raise_and_repeat(p, &group, lane, missing);
-    } else if (group.count == 1 && p->config.pressure_callback == NULL && !p->larger && !p->variant->maps) {
-        weir_block *block = NULL;
-        must(p, weir_pool_alloc(p->pool, p->stream[lane], group.sizes[0], 0, &block) == WEIR_ERR_NO_MEMORY,
-             "%" PRIu64 " bytes fit, although the answer was no", group.sizes[0]);
-        coverage.no_for_one++;
-    }
+    must(p, fit <= count, "%" PRIu64 " blocks were asked for, and %" PRIu64 " are promised", count, fit);
+    const uint64_t served = allocate_promised(p, size, count, fit, lane);
+    coverage.asked[count > 1]++;
+    coverage.whole[count > 1] += fit == count;
+    coverage.could[count > 1] += served == count;
+    coverage.promised += count > 1 ? fit : 0;
+    coverage.served += count > 1 ? served : 0;
 }
 
 static void do_all_or_none(struct program *p)
@@ -424,7 +407,7 @@ static void step(struct program *p)
             release(p, (unsigned)below(p, p->blocks));
         }
     } else if (dice < 75) {
-        do_group(p);
+        do_would_fit(p);
     } else if (dice < 80) {
         do_all_or_none(p);
     } else if (dice < 85) {
@@ -452,7 +435,7 @@ static void choose(struct program *p)
     p->unit = UINT64_C(1) << (14 + 2 * below(p, 3));
     p->sim_config = (weir_sim_config)WEIR_SIM_CONFIG_INIT;
     p->sim_config.region_granularity_bytes = p->unit;
-    p->sim_config.page_bytes = p->unit;
+    p->sim_config.page_bytes = p->unit >> (p->variant->maps ? 4 * below(p, 2) : 0); /* small: handles of several */
     p->sim_config.capacity_bytes = (2 + below(p, 30)) * p->unit;
     p->sim_config.seed = p->seed;
     p->sim_config.no_audit = true;
@@ -530,18 +513,18 @@ static void run_programs(const struct variant *variant)
     for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
         run_program(variant, seed);
     }
-    print_message("%s: fits %" PRIu64 " (%" PRIu64 " of several), does not %" PRIu64 ", raised %" PRIu64
-                  "; none %" PRIu64 "; acted %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "; pressed %" PRIu64
-                  ", above %" PRIu64 ", trimmed %" PRIu64 "\n",
-                  variant->name, coverage.yes, coverage.yes_of_several, coverage.no_for_one, coverage.raised,
-                  coverage.all_or_none, coverage.acted[WEIR_ADVICE_RAISE_LIMIT],
+    print_message("%s: one: %" PRIu64 " of %" PRIu64 " promised; several: %" PRIu64 " of %" PRIu64 ", blocks %" PRIu64
+                  " of %" PRIu64 "; none %" PRIu64 "; acted %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+                  "; pressed %" PRIu64 ", above %" PRIu64 ", trimmed %" PRIu64 "\n",
+                  variant->name, coverage.whole[0], coverage.could[0], coverage.whole[1], coverage.could[1],
+                  coverage.promised, coverage.served, coverage.all_or_none, coverage.acted[WEIR_ADVICE_RAISE_LIMIT],
                   coverage.acted[WEIR_ADVICE_DEVICE_ROOM], coverage.acted[WEIR_ADVICE_FREE_BLOCKS],
                   coverage.acted[WEIR_ADVICE_ASK_LESS], coverage.pressed, coverage.above_soft, coverage.trimmed);
     if (seeds < 500) {
         return;
     }
-    assert_true(coverage.yes_of_several > 100 && coverage.raised > 100);
-    assert_true(coverage.no_for_one > 100 || variant->maps);
+    assert_true(coverage.whole[0] > 100 && coverage.could[0] < coverage.asked[0]);
+    assert_true(coverage.whole[1] > 100 && coverage.could[1] < coverage.asked[1]);
     assert_true(coverage.all_or_none > 100 && coverage.pressed > 100 && coverage.above_soft > 50 &&
                 coverage.trimmed > 50);
     for (int kind = 0; kind < WEIR_ADVICE_COUNT; kind++) {

@@ -1085,3 +1085,71 @@ TEST(test_slots_of_several_granules_are_moved)
     assert_true(checked(&w).vm_moved_bytes >= 7 * page);
     close_world(&w);
 }
+
+/* Memory that is created ahead of requests is not missed where the device has less than it says. */
+TEST(test_the_last_memory_of_a_device_serves)
+{
+    struct world w = open_world((struct wish){.capacity = 1024 * PAGE});
+    (void)get_checked(&w, A, 100 * PAGE, WEIR_RUNG_MAPPED);
+    const uint64_t ahead = figures(&w).reserved_bytes - 100 * PAGE;
+    assert_true(ahead > 0);
+    weir_sim_set_capacity(w.sim, 100 * PAGE + ahead + 7 * PAGE);
+    (void)get(&w, A, ahead + 7 * PAGE);
+    assert_int_equal(checked(&w).reserved_bytes, 100 * PAGE + ahead + 7 * PAGE);
+    close_world(&w);
+}
+
+/* The same at the capacity, with a soft limit that is smaller than a page. */
+TEST(test_the_capacity_serves_above_a_soft_limit)
+{
+    weir_sim *sim = new_sim(device_of_units(PAGE, 64 * PAGE));
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.flags = WEIR_POOL_NO_FRONT_CACHE;
+    config.soft_limit_bytes = KIB;
+    struct world w = world_over(sim, config);
+    (void)get(&w, A, 55 * PAGE);
+    (void)get(&w, A, 9 * PAGE);
+    assert_int_equal(checked(&w).reserved_bytes, 64 * PAGE);
+    close_world(&w);
+}
+
+/* Work that ends while the pool looks for a place to grow. */
+static weir_sim *ending;
+static int holes_seen;
+
+static void end_work_meanwhile(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
+{
+    weir_caching_strategy()->walk_holes(state, least, visit, ctx);
+    if (++holes_seen == 2 && ending != NULL) { /* the pool grows at any price */
+        weir_sim_advance(ending, LONG_NS);
+    }
+}
+
+/* Memory that is idle by then serves where it is. If its pages moved, the parts that are left would serve no more. */
+TEST(test_free_memory_serves_before_it_moves)
+{
+    const uint64_t page = 2 * MIB; /* no request takes the high end of free memory */
+    weir_strategy_ops table = *weir_caching_strategy();
+    table.walk_holes = end_work_meanwhile;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.strategy = &table;
+    config.growth = WEIR_GROWTH_GROW_FIRST;
+    config.limit_bytes = 5 * page;
+    config.flags = WEIR_POOL_NO_FRONT_CACHE;
+    struct world w = world_over(new_sim(device_of_units(page, 64 * page)), config);
+    uint64_t fit = 0;
+    (void)get(&w, A, page + page / 8);
+    weir_block *middle = get(&w, A, 4 * page - page / 4);
+    (void)get(&w, A, page / 8);
+    busy(w.sim, w.native[A], LONG_NS);
+    put(&w, middle, A);
+    ok(weir_pool_would_fit(w.pool, w.stream[B], page + page / 8 * 3, 9, &fit));
+    assert_int_equal(fit, 2);
+    ending = w.sim;
+    holes_seen = 0;
+    (void)get(&w, B, page + page / 8 * 3);
+    assert_int_equal(holes_seen, 2);
+    (void)get(&w, B, page + page / 8 * 3);
+    ending = NULL;
+    close_world(&w);
+}

@@ -35,7 +35,8 @@ int main(void)
     weir_sim *sim;
     weir_pool *pool;
     weir_tag kv;
-    weir_block *blocks[2];
+    weir_block *blocks[64];
+    uint64_t sizes[64];
     int evicted = 0;
     check(weir_sim_create(&device, &sim));
     config.device = weir_sim_device(sim), config.strategy = weir_caching_strategy();
@@ -46,12 +47,12 @@ int main(void)
     check(weir_pool_tag(pool, "kv cache", &kv));
     for (int i = 0; i < pages; i++) check(weir_pool_alloc_tagged(pool, stream, 4 * mib, 0, kv, &cache[i]));
 
+    for (int i = 0; i < 64; i++) sizes[i] = mib;
     for (int batch = 1; batch <= 64; batch *= 2) { /* the blocks stay live, like those of a running request */
-        const uint64_t sizes[] = {(uint64_t)batch * mib, (uint64_t)batch * mib / 2};
-        bool fits;
-        check(weir_pool_would_fit(pool, stream, sizes, 2, &fits, NULL));
-        printf("batch of %d: %s\n", batch, fits ? "admitted" : "would not fit now");
-        if (fits) check(weir_pool_alloc_many(pool, stream, sizes, 2, 0, blocks));
+        uint64_t fit;
+        check(weir_pool_would_fit(pool, stream, mib, (uint64_t)batch, &fit));
+        printf("batch of %d blocks: %s\n", batch, fit == (uint64_t)batch ? "admitted" : "would not fit now");
+        if (fit == (uint64_t)batch) check(weir_pool_alloc_many(pool, stream, sizes, fit, 0, blocks));
     }
     if (weir_pool_alloc(pool, stream, 80 * mib, 0, blocks) != WEIR_ERR_NO_MEMORY) return 1;
     weir_oom_record record = WEIR_OOM_RECORD_INIT;

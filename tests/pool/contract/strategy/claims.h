@@ -57,6 +57,7 @@ CASE(walks_end_when_they_are_told, ANY)
     require_end(rig, NULL);
     require_end(rig, rig->ops->walk_holes);
     require_end(rig, rig->ops->walk_free);
+    require_end(rig, rig->ops->walk_large);
 }
 
 /* --- claims: a pool with virtual memory makes them --- */

@@ -515,6 +515,57 @@ static void require_runs(const struct rig *rig, run_walk walk, bool holes, uint6
     REQUIRE(rig, runs.next == 0 && runs.shown == expected, "a walk of runs leaves something out, or shows it twice");
 }
 
+/* The ranges that walk_large has shown so far. */
+struct shown_large {
+    const struct rig *rig;
+    uint64_t least;
+    size_t shown; /* without those set apart */
+};
+
+static void *taken_at(const struct rig *rig, size_t i, size_t region)
+{
+    return i < rig->seen.count && rig->seen.at[i].region == region ? rig->seen.at[i].token : NULL;
+}
+
+static bool note_large(void *ctx, const weir_range_info *info)
+{
+    struct shown_large *large = ctx;
+    const struct rig *rig = large->rig;
+    size_t i = 0;
+    while (i < rig->seen.count && rig->seen.at[i].address != info->address) {
+        i++;
+    }
+    REQUIRE(rig, i < rig->seen.count, "walk_large shows a range that walk does not");
+    const struct piece *piece = &rig->seen.at[i];
+    REQUIRE(rig,
+            piece->size == info->size && !info->taken && !piece->taken && piece->lane == info->lane &&
+                piece->tick == info->tick && info->lane != WEIR_LANE_UNMAPPED && piece->size >= large->least,
+            "walk_large shows a range that is not free, or a small one, or shows it wrongly");
+    const struct place *region = &rig->regions[piece->region];
+    const bool fills = piece->size == region->size;
+    REQUIRE(rig,
+            info->region_address == (fills ? region->address : 0) && info->region_size == (fills ? region->size : 0),
+            "walk_large does not tell whether a range fills its region");
+    void *below = taken_at(rig, i - 1, piece->region);
+    void *above = taken_at(rig, i + 1, piece->region);
+    REQUIRE(rig, info->token != NULL ? info->token == below || info->token == above : below == NULL && above == NULL,
+            "walk_large shows a token that is not a neighbour's");
+    large->shown += !info->set_apart;
+    return true;
+}
+
+static void require_large(const struct rig *rig, uint64_t least)
+{
+    struct shown_large large = {.rig = rig, .least = least};
+    size_t expected = 0;
+    for (size_t i = 0; i < rig->seen.count; i++) {
+        const struct piece *piece = &rig->seen.at[i];
+        expected += !piece->taken && !piece->set_apart && piece->lane != WEIR_LANE_UNMAPPED && piece->size >= least;
+    }
+    rig->ops->walk_large(rig->state, least, note_large, &large);
+    REQUIRE(rig, large.shown == expected, "walk_large leaves something out, or shows it twice");
+}
+
 /* --- the pool's side of records --- */
 
 /* Returns a different number for each address. */
@@ -610,6 +661,9 @@ static void compare(struct rig *rig)
         }
         if (rig->ops->walk_free != NULL) {
             require_runs(rig, rig->ops->walk_free, false, least);
+        }
+        if (rig->ops->walk_large != NULL) {
+            require_large(rig, least);
         }
     }
     const char *why = "check failed without a reason";

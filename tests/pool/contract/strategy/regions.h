@@ -131,29 +131,21 @@ CASE(tiny_regions_fill_and_refill, ANY)
     }
 }
 
-/* WEIR_STRATEGY_CUTS_ENDS: a region of n times the size that it was added for serves n such requests. Its free rest
- * stays in one piece, also after requests of other sizes. */
-CASE(ends_are_cut_if_promised, ANY)
+/* request_bytes: a region of n times that many bytes, added for requests of the size, serves n of them. */
+CASE(requests_waste_no_more_than_is_promised, ANY)
 {
-    if ((rig->ops->flags & WEIR_STRATEGY_CUTS_ENDS) == 0) {
-        return;
-    }
     const uint64_t granule = rig->ops->granule_bytes;
-    static const uint64_t sizes[] = {1, 511, 512, 513, 5000, 65536, 100000, 3 << 20};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        const uint64_t whole = (sizes[i] + granule - 1) / granule * granule;
-        const size_t region = add_region(rig, 9 * whole + (whole - granule), sizes[i], 1, granule, 0);
+    static const uint64_t sizes[] = {1, 511, 512, 513, 5000, 8193, 65536, 100000, 3 << 20};
+    for (size_t i = 0; rig->ops->request_bytes != NULL && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const uint64_t whole = rig->ops->request_bytes(rig->state, sizes[i]);
+        if (whole == 0) {
+            continue;
+        }
+        REQUIRE(rig, whole >= sizes[i] && whole % granule == 0, "request_bytes is below the request, or no multiple");
+        const size_t region = add_region(rig, 9 * whole, sizes[i], 1, granule, 0);
         void *tokens[16] = {NULL};
         unsigned served = 0;
-        while (served < 16 &&
-               (tokens[served] =
-                    alloc(rig, 1, WEIR_TICK_MAX, served % 3 == 2 && whole > granule ? sizes[i] - granule + 1 : sizes[i],
-                          1, NULL)) != NULL) {
-            unsigned pieces = 0;
-            for (size_t k = 0; k < rig->book.count; k++) {
-                pieces += rig->book.at[k].region == region && !rig->book.at[k].taken;
-            }
-            REQUIRE(rig, pieces <= 1, "a request was cut out of the middle");
+        while (served < 16 && (tokens[served] = take(rig, 1, sizes[i])) != NULL) {
             served++;
         }
         REQUIRE(rig, served >= 9, "a region holds fewer requests than it is times as large");
