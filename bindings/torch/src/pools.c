@@ -99,12 +99,13 @@ static weir_status make_pool(struct torch_pool *made)
     config.strategy = settings.strategy;
     if (made->of_graphs) {
         config.growth = WEIR_GROWTH_GROW_FIRST;
-        config.flags = WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_REGIONS; /* graphs keep addresses of idle memory */
+        /* graphs keep addresses of idle memory; torch tells its captures (graph.c) */
+        config.flags = WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_REGIONS | WEIR_POOL_CAPTURES_TOLD;
     } else {
         config.limit_bytes = settings.limit_bytes;
         config.soft_limit_bytes = settings.soft_limit_bytes;
         config.growth = settings.growth;
-        config.flags = settings.virtual_memory ? 0 : (uint32_t)WEIR_POOL_REGIONS;
+        config.flags = WEIR_POOL_CAPTURES_TOLD | (settings.virtual_memory ? 0 : (uint32_t)WEIR_POOL_REGIONS);
     }
     if (status == WEIR_OK) {
         status = weir_pool_create(&config, &made->pool);

@@ -321,6 +321,11 @@ static weir_status stream_check(void *ctx, void *native_stream)
     return weir_device_stream_check(inner(ctx), native_stream);
 }
 
+static weir_status stream_capture(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg), void *arg)
+{
+    return weir_device_stream_capture(inner(ctx), native_stream, capture, gone, arg);
+}
+
 /* --- stream order for a framework that keeps work in a queue of its own --- */
 
 /* An event that stands for a point in the stream's order and is never recorded on the native stream. Only a call that
@@ -398,7 +403,8 @@ static void destroy(void *ctx)
 
 #define COMMON_SLOTS                                                                                                   \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
-    .region_free = region_free, .native_error = native_error, .destroy = destroy, .stream_check = stream_check
+    .region_free = region_free, .native_error = native_error, .destroy = destroy, .stream_check = stream_check,        \
+    .stream_capture = stream_capture
 #define ORDER_SLOTS                                                                                                    \
     .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,                        \
     .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,                      \

@@ -112,7 +112,21 @@ typedef struct weir_device_ops {
      * including a failure to find out, the pool accepts the handle. Does not block. Default: every handle is
      * accepted. */
     weir_status (*stream_check)(void *ctx, void *native_stream);
+
+    /* --- captured graphs (optional) --- */
+    /* Stores in *capture the number of the capture that is under way on the stream: work queued on the stream becomes
+     * part of a graph and does not run. 0: none; WEIR_CAPTURE_IMPLICIT: none, but the runtime refuses events and waits
+     * on the stream because of another stream's capture. All streams of one capture have the same number, and no graph
+     * that still exists has the number of another capture. Does not block and is allowed during a capture.
+     * If `gone` is not NULL and the number is one of a capture, gone(arg) is called once, from any thread, when the
+     * graph has been destroyed, at its destruction without work in flight; also if the capture fails. `gone` makes no
+     * call of the device and does not block. Returns WEIR_ERR_UNSUPPORTED, with *capture stored, if the runtime does
+     * not tell; gone is not called then. Default: nothing is ever captured. */
+    weir_status (*stream_capture)(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg),
+                                  void *arg);
 } weir_device_ops;
+
+#define WEIR_CAPTURE_IMPLICIT UINT64_MAX
 
 /* Creates a device from a table and a context. `ops` must outlive the device. The device owns `ctx`:
  * weir_device_destroy calls ops->destroy, if it is set. Missing optional functions get defaults. Returns
@@ -158,6 +172,8 @@ WEIR_API weir_status weir_device_event_sync(weir_device *device, weir_event *eve
 WEIR_API weir_status weir_device_stream_wait_event(weir_device *device, void *native_stream, weir_event *event);
 WEIR_API weir_status weir_device_stream_sync(weir_device *device, void *native_stream);
 WEIR_API weir_status weir_device_stream_check(weir_device *device, void *native_stream);
+WEIR_API weir_status weir_device_stream_capture(weir_device *device, void *native_stream, uint64_t *capture,
+                                                void (*gone)(void *arg), void *arg);
 
 #ifdef __cplusplus
 }

@@ -77,6 +77,9 @@ enum {
      * allocation of the device's ordinary call (cuMemAlloc, aclrtMallocAlign32), as cuIpcGetMemHandle,
      * cuCtxEnablePeerAccess and aclrtIpcMemGetExportKey require, and it stays while a live block lies in it. */
     WEIR_POOL_REGIONS = 1u << 3,
+    /* The program tells each capture of a stream into a graph by weir_capture_begin, or captures nothing. By default a
+     * pool whose device can tell asks the device in each call for a block (weir/capture.h). */
+    WEIR_POOL_CAPTURES_TOLD = 1u << 4,
 };
 
 typedef struct weir_oom_record weir_oom_record;

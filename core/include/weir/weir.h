@@ -6,6 +6,7 @@
 #include <weir/arena.h>
 #include <weir/base.h>
 #include <weir/budget.h>
+#include <weir/capture.h>
 #include <weir/device.h>
 #include <weir/observer.h>
 #include <weir/pool.h>

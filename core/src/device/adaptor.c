@@ -4,7 +4,8 @@
  * the result to the adaptor (`after`).
  *
  * Guarantee: a group that the wrapped device lacks is missing in the adaptor too, because there is one table for each
- * combination of groups. The queries get_info, native_error and stream_check are passed on without `before` and
+ * combination of groups. The queries get_info, native_error, stream_check and stream_capture are passed on without
+ * `before` and
  * `after`.
  *
  * Cost: two more indirect calls than the wrapped device.
@@ -85,6 +86,12 @@ static weir_status stream_check(void *ctx, void *native_stream)
     return weir_device_stream_check(adaptor->inner, native_stream);
 }
 
+static weir_status stream_capture(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg), void *arg)
+{
+    const weir__adaptor *const adaptor = ctx;
+    return weir_device_stream_capture(adaptor->inner, native_stream, capture, gone, arg);
+}
+
 static void destroy(void *ctx)
 {
     weir__adaptor *const adaptor = ctx;
@@ -121,17 +128,24 @@ WEIR__DEVICE_CALLS(CALL, GIVING)
 #define VM_SLOTS WEIR__VM_CALLS(SLOT, SLOT)
 #define ORDERING_SLOTS WEIR__ORDERING_CALLS(SLOT, SLOT)
 
-/* The function tables of adaptors, indexed by the abilities of the wrapped device. */
+enum { GROUPS = WEIR_DEVICE_ORDERED | WEIR_DEVICE_VIRTUAL_MEMORY, CAPTURES = GROUPS + 1 };
+
+/* The function tables of adaptors, indexed by the groups of functions that the wrapped device has, and CAPTURES if its
+ * streams can be captured. */
 static const weir_device_ops tables[] = {
     [0] = {BASE_SLOTS},
     [WEIR_DEVICE_ORDERED] = {BASE_SLOTS ORDERING_SLOTS},
     [WEIR_DEVICE_VIRTUAL_MEMORY] = {BASE_SLOTS VM_SLOTS},
-    [WEIR_DEVICE_ORDERED | WEIR_DEVICE_VIRTUAL_MEMORY] = {BASE_SLOTS ORDERING_SLOTS VM_SLOTS},
+    [GROUPS] = {BASE_SLOTS ORDERING_SLOTS VM_SLOTS},
+    [CAPTURES] = {BASE_SLOTS.stream_capture = stream_capture},
+    [CAPTURES | WEIR_DEVICE_ORDERED] = {BASE_SLOTS ORDERING_SLOTS.stream_capture = stream_capture},
+    [CAPTURES | WEIR_DEVICE_VIRTUAL_MEMORY] = {BASE_SLOTS VM_SLOTS.stream_capture = stream_capture},
+    [CAPTURES | GROUPS] = {BASE_SLOTS ORDERING_SLOTS VM_SLOTS.stream_capture = stream_capture},
 };
 
 static const weir_device_ops *table_for(const weir_device *device)
 {
-    return &tables[weir__device_info(device)->abilities];
+    return &tables[(weir__device_info(device)->abilities & GROUPS) | (weir__device_captures(device) ? CAPTURES : 0)];
 }
 
 weir_status weir__adaptor_device(weir__adaptor *adaptor, const weir__adaptor_kind *kind, weir_device *inner,

@@ -55,6 +55,14 @@ static weir_status no_stream_check(void *ctx, void *native_stream)
     return WEIR_OK;
 }
 
+static weir_status no_stream_capture(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg),
+                                     void *arg)
+{
+    (void)ctx, (void)native_stream, (void)gone, (void)arg;
+    *capture = 0;
+    return WEIR_OK;
+}
+
 /* --- creation --- */
 
 /* True if a group of functions is set completely or not at all. */
@@ -103,6 +111,9 @@ static void fill_missing(weir_device_ops *ops)
     }
     if (ops->stream_check == NULL) {
         ops->stream_check = no_stream_check;
+    }
+    if (ops->stream_capture == NULL) {
+        ops->stream_capture = no_stream_capture;
     }
 }
 
@@ -471,4 +482,22 @@ weir_status weir_device_stream_check(weir_device *device, void *native_stream)
         return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_check: device is NULL");
     }
     return device->ops.stream_check(device->ctx, native_stream);
+}
+
+weir_status weir_device_stream_capture(weir_device *device, void *native_stream, uint64_t *capture,
+                                       void (*gone)(void *arg), void *arg)
+{
+    if (device == NULL || capture == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_stream_capture: %s is NULL",
+                           device == NULL ? "device" : "capture");
+    }
+    uint64_t given = 0;
+    const weir_status status = UNCANCELLED(device->ops.stream_capture(device->ctx, native_stream, &given, gone, arg));
+    *capture = given;
+    return status;
+}
+
+bool weir__device_captures(const weir_device *device)
+{
+    return device->ops.stream_capture != no_stream_capture;
 }

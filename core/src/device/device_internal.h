@@ -10,6 +10,8 @@
 void *weir__device_context(const weir_device *device, const weir_device_ops *ops);
 /* Returns the properties of the device as copied at its creation, without a device call. */
 const weir_device_info *weir__device_info(const weir_device *device);
+/* True if a stream of the device can be captured into a graph: the device has the function stream_capture. */
+bool weir__device_captures(const weir_device *device);
 
 /* Give back what a pool holds when it ends and cannot try again. A call that fails is made a second time. If it fails
  * again, the device keeps a note (shared/leftovers.h) and tries again at each later call for memory, and when it is

@@ -20,6 +20,7 @@ static weir_status trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, ui
     uint64_t round = 0;
     while (status == WEIR_OK && (flags & WEIR_TRIM_WAIT) != 0 &&
            weir__order_sync_next(pool, keep_bytes, &round, &status)) {
+        status = status == WEIR_ERR_BUSY ? WEIR_OK : status; /* the stream is being captured: its memory stays */
         bytes += pool->memory->give_back(pool, keep_bytes, &status);
     }
     pool_lock(pool);

@@ -4,9 +4,11 @@
  *     reuse.c          decides which freed memory a stream may use
  *     remote_frees.c   frees by threads that do not feed the stream
  *     flush.c          empties front caches and remote free lists
+ *     retire.c         ends streams and captured graphs
  *     wait.c           learns which work has completed: polling, waiting, marks, the pool's own events
  *
- * wait.c calls flush.c, which calls remote_frees.c and reuse.c. reuse.c calls none of these files.
+ * wait.c calls retire.c, which calls flush.c, which calls remote_frees.c and reuse.c. reuse.c calls none of these
+ * files.
  */
 #ifndef WEIR_CORE_ORDER_H
 #define WEIR_CORE_ORDER_H
@@ -132,10 +134,25 @@ bool weir__order_flush_to_join(weir_stream *stream);
 bool weir__order_flush(weir_stream *stream);
 bool weir__order_flush_all(weir_pool *pool);
 
-/* --- wait.c: no lock held --- */
+/* --- retire.c: no lock held, but where it says so --- */
+
+/* Ends a stream whose work is complete: every stream may have its memory. */
+void weir__order_retire(weir_stream *stream);
+/* Ends the stand-in's part in a capture: its stream's calls go to the stream again. Pool lock held. */
+void weir__order_leave_capture(weir_stream *stand_in);
+/* Ends the stand-ins of captures whose graphs have been destroyed, and frees the record, which is in no list. */
+void weir__order_end_captures(struct weir_capture_pool *captures);
+/* Does so for all graphs that have been destroyed and whose memory is idle. Returns true if there was one. */
+bool weir__order_collect_graphs(weir_pool *pool);
+void weir__graph_watch_release(struct graph_watch *watch);
+
+/* --- wait.c: no lock held, but where it says so --- */
 
 /* Checks, without waiting, which work has completed. Returns true if memory may have become free. */
 bool weir__order_poll(weir_pool *pool);
+/* Records an event that covers every free on the stream so far, for a poll after the stream has been captured: then no
+ * event can be recorded. The stream's lock is held, and the stream is not retired. */
+void weir__order_leave_event(weir_stream *stream);
 /* Waits until the host has seen all work queued on the stream so far complete. */
 weir_status weir__order_sync(weir_pool *pool, weir_stream *stream);
 /* One step of a wait round. Of the streams that have had no turn in this round, chooses the one with the most

@@ -98,8 +98,18 @@ void weir__order_drop_event(weir_pool *pool, weir_event *event)
 
 /* --- polling --- */
 
+/* True if the stream is being captured: an event on it would become part of the graph, and a wait of it or for it would
+ * break the capture. */
+static bool is_captured(const weir_stream *stream)
+{
+    uint64_t capture = 0;
+    (void)!weir_device_stream_capture(stream->owner->device, stream->native, &capture, NULL, NULL);
+    return capture != 0;
+}
+
 /* Records an event that covers every free on the stream so far. *covered receives the highest tick covered. Each
- * failure of the device is added to *failed. Stream lock held, and the stream is not retired. */
+ * failure of the device is added to *failed. Returns WEIR_ERR_BUSY if the stream is being captured. Stream lock held,
+ * and the stream is not retired. */
 static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_t *failed)
 {
     WEIR_ASSERT(stream->pool != NULL);
@@ -107,6 +117,9 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_
     WEIR_ASSERT(stream_is_locked(stream));
     weir_device *device = stream->owner->device;
     weir_status status = WEIR_OK;
+    if (is_stand_in(stream) || is_captured(stream)) {
+        return WEIR_ERR_BUSY;
+    }
     (void)weir__order_take_in_locked(stream->owner, stream);
     if (stream->probe.event == NULL) {
         status = obtain_event(stream->owner, &stream->probe.event, failed);
@@ -123,6 +136,19 @@ static weir_status record_probe(weir_stream *stream, weir_tick *covered, uint64_
         *failed += status != WEIR_OK;
     }
     return status;
+}
+
+void weir__order_leave_event(weir_stream *stream)
+{
+    WEIR_ASSERT(stream_is_locked(stream));
+    weir_pool *pool = stream->owner;
+    weir_tick covered = 0;
+    uint64_t failed = 0;
+    const bool recorded = record_probe(stream, &covered, &failed) == WEIR_OK;
+    pool_lock(pool);
+    pool->counts.events += recorded;
+    pool->counts.device_failures += failed;
+    pool_unlock(pool);
 }
 
 /* Returns the highest tick of the stream known to be complete, or 0. Records a new event (the probe) if none is pending
@@ -164,7 +190,8 @@ static weir_tick query_probe(weir_stream *stream, weir_tick last_free, uint64_t 
 static weir_tick unfinished_tick(const weir_stream *stream)
 {
     WEIR_ASSERT(pool_is_locked(stream->owner));
-    return stream->owner->ordered && stream->last_free > done_on(stream) && !stream->retired ? stream->last_free : 0;
+    const bool waits = stream->owner->ordered && stream->last_free > done_on(stream);
+    return waits && !stream->retired && !is_stand_in(stream) ? stream->last_free : 0;
 }
 
 /* Gives frees without a tick the stream's tick, because their work may be unfinished as well, and updates *unfinished.
@@ -227,6 +254,7 @@ bool weir__order_poll(weir_pool *pool)
     while ((stream = next_to_poll(pool, &lane, &unfinished)) != NULL) {
         moved |= poll_stream(pool, stream, unfinished);
     }
+    moved |= weir__order_collect_graphs(pool);
     pool_lock(pool);
     moved |= weir__order_settle_locked(pool, NULL);
     pool_unlock(pool);
@@ -369,6 +397,16 @@ static weir_stream *worth_waiting_for(const struct request *request)
     return best;
 }
 
+/* True if a captured graph uses the block: no wait makes it free. */
+static bool is_of_graph(const weir_block *block)
+{
+    const struct weir_use *use = block_uses(block)->first;
+    while (use != NULL && !is_stand_in(use->stream)) {
+        use = use->next;
+    }
+    return use != NULL;
+}
+
 /* Returns a stream with work that uses a freed block, the smallest that could serve the request, if the request's
  * stream is not ordered after that work. *wanted receives the tick of the use. Returns NULL if there is none. Pool lock
  * held. */
@@ -378,7 +416,8 @@ static weir_stream *user_of_pending(const struct request *request, weir_tick *wa
     const weir_block *best = NULL;
     for (const weir_block *block = request->pool->pending; block != NULL; block = block_uses(block)->next) {
         const uint64_t capacity = block_capacity(block);
-        best = capacity >= request->size && (best == NULL || capacity < block_capacity(best)) ? block : best;
+        const bool better = capacity >= request->size && (best == NULL || capacity < block_capacity(best));
+        best = better && !is_of_graph(block) ? block : best;
     }
     const struct weir_use *use = best != NULL ? block_uses(best)->first : NULL;
     while (use != NULL &&
@@ -437,7 +476,8 @@ static bool wait_for(const struct request *request, weir_stream *donor, weir_tic
 bool weir__order_wait_on_device(struct request *request)
 {
     weir_pool *pool = request->pool;
-    if (!pool->ordered || (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
+    if (!pool->ordered || (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0 || is_stand_in(request->stream) ||
+        is_captured(request->stream)) {
         return false;
     }
     pool_lock(pool);
@@ -465,6 +505,9 @@ weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *ma
     }
     if (mark == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_stream_mark: mark is NULL");
+    }
+    if (stream->pool == pool && is_captured(stream)) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_stream_mark: the stream is being captured: its work does not complete");
     }
     stream_visit(stream);
     const bool ours = stream->pool == pool;

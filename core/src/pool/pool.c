@@ -97,6 +97,28 @@ static inline void prove(weir_pool *pool)
 
 /* --- the fast path --- */
 
+static struct weir_use *find_use(const weir_block *block, const weir_stream *stream)
+{
+    const struct block_uses *uses = block_uses(block);
+    struct weir_use *use = uses != NULL ? uses->first : NULL;
+    while (use != NULL && (use->stream != stream || use->serial != stream->serial)) {
+        use = use->next;
+    }
+    return use;
+}
+
+static struct weir_use *add_use(weir_block *block, weir_stream *stream)
+{
+    WEIR_ASSERT(pool_is_locked(stream->owner));
+    struct block_uses *uses = weir__block_add_uses(block);
+    struct weir_use *use = uses != NULL ? malloc(sizeof(*use)) : NULL;
+    if (use != NULL) {
+        *use = (struct weir_use){.next = uses->first, .stream = stream, .serial = stream->serial};
+        uses->first = use;
+    }
+    return use;
+}
+
 /* Stands for the stream's own tag, which is read later, under the stream's lock. */
 #define TAG_OF_STREAM ((weir_tag)WEIR_TAGS)
 
@@ -228,13 +250,52 @@ static weir_status check_request(const weir_pool *pool, const weir_stream *strea
     return WEIR_OK;
 }
 
+/* Serves a request on a stream that is being captured, by its stand-in. The graph uses the block for as long as it
+ * exists, whatever stream frees the block. */
+static weir_status alloc_in_capture(weir_stream *stand_in, uint64_t size, uint64_t align, weir_block **out,
+                                    weir_tag wanted)
+{
+    WEIR_ASSERT(is_stand_in(stand_in) && outside_stream_lock(stand_in));
+    weir_pool *pool = stand_in->owner;
+    weir_block *block = NULL;
+    if (wanted == TAG_OF_STREAM) {
+        stream_visit(stand_in->as.of);
+        wanted = stand_in->as.of->tag;
+        stream_unlock(stand_in->as.of);
+    }
+    stream_lock(stand_in);
+    weir_status status = serve_missed(stand_in, size, align, false, &block, wanted);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    pool_lock(pool);
+    const bool added = add_use(block, stand_in) != NULL;
+    if (added) {
+        block_uses(block)->stand_in = stand_in->serial;
+        stand_in->as.live_bytes += block_capacity(block);
+    }
+    pool_unlock(pool);
+    if (!added) {
+        (void)!weir_pool_free(pool, block, stand_in);
+        return WEIR_ERR_NO_MEMORY;
+    }
+    *out = block;
+    return WEIR_OK;
+}
+
 /* Slow path of weir_pool_alloc: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t align,
                                           weir_block **out, weir_tag wanted)
 {
-    const weir_status status = check_request(pool, stream, size, align, out, wanted);
+    weir_status status = check_request(pool, stream, size, align, out, wanted);
+    if (status == WEIR_OK && UNLIKELY(stream->quick == NULL)) {
+        status = weir__capture_route(&stream);
+    }
     if (status != WEIR_OK) {
         return status;
+    }
+    if (UNLIKELY(is_stand_in(stream))) {
+        return alloc_in_capture(stream, size, align, out, wanted);
     }
     stream_lock(stream);
     front_unload(stream);
@@ -384,7 +445,7 @@ weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint64_t size,
 {
     /* The fast path. If a condition fails here, alloc_slow checks all arguments again. */
     struct lock_seat *seat = NULL;
-    if (LIKELY(stream != NULL && stream->pool == pool && out != NULL && align <= 1 &&
+    if (LIKELY(stream != NULL && stream->quick == pool && out != NULL && align <= 1 &&
                stream_lock_try(&stream->lock, &seat))) {
         struct front_cache *front = &stream->front;
         const uint64_t granules = front_granules(pool, size);
@@ -503,7 +564,11 @@ static OUT_OF_LINE weir_status free_to_strategy(weir_pool *pool, weir_block *blo
     tell_free(pool, block, stream);
     count_free(stream, block);
     drop_tag(stream, block);
+    const bool of_graph = (state_word(block) & BLOCK_USED) != 0 && block_uses(block)->stand_in != 0;
     weir__order_free(block, stream);
+    if (of_graph && !is_stand_in(stream)) {
+        weir__order_leave_event(stream); /* the stream may be captured again when the graph is gone */
+    }
     stream_unlock(stream);
     if ((pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
         return_now(pool, stream, address);
@@ -559,6 +624,22 @@ static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block
     return WEIR_OK;
 }
 
+/* A block from outside of the capture is freed in it. On the stream where the capture began, the work queued before
+ * comes before the graph's first launch. On a stream that was drawn in, no order holds between the two, so that work is
+ * a use of its own. Returns false when out of host memory. */
+static bool keeps_order(weir_block *block, const weir_stream *stand_in)
+{
+    const struct weir_capture_pool *captures = stand_in->as.captures;
+    WEIR_ASSERT(captures != NULL && state_of(block) == BLOCK_LIVE);
+    if (stand_in == captures->first || block_stream(block)->as.captures == captures) {
+        return true;
+    }
+    pool_lock(captures->pool);
+    const bool added = find_use(block, stand_in->as.of) != NULL || add_use(block, stand_in->as.of) != NULL;
+    pool_unlock(captures->pool);
+    return added;
+}
+
 /* Slow path of weir_pool_free: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
@@ -567,6 +648,12 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     }
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_pool_free", pool, stream);
+    }
+    if (UNLIKELY(stream->quick == NULL) && weir__capture_route(&stream) != WEIR_OK) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    if (UNLIKELY(is_stand_in(stream)) && state_of(block) == BLOCK_LIVE && !keeps_order(block, stream)) {
+        return WEIR_ERR_NO_MEMORY;
     }
     struct block_uses *uses = state_of(block) == BLOCK_LIVE ? block_uses(block) : NULL;
     if (uses != NULL) {
@@ -590,7 +677,7 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
     /* The fast path. free_slow serves every other case: it checks all arguments and takes the locks of other streams
      * that use the block. */
     struct lock_seat *seat = NULL;
-    if (LIKELY(is_handle(pool, block) && stream != NULL && stream->pool == pool &&
+    if (LIKELY(is_handle(pool, block) && stream != NULL && stream->quick == pool &&
                stream_lock_try(&stream->lock, &seat))) {
         struct front_cache *front = &stream->front;
         if (UNLIKELY(state_word(block) != BLOCK_WORD(BLOCK_LIVE) || block_stream(block) != stream || !claims(block))) {
@@ -621,7 +708,11 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
         tell_free(pool, block, NULL);
         count_free(owner, block);
         drop_tag(owner, block);
-        weir__order_free_idle(block);
+        if (is_stand_in(owner)) {
+            weir__order_free(block, owner); /* work that is captured is never complete */
+        } else {
+            weir__order_free_idle(block);
+        }
     }
     stream_unlock(owner);
     if (live && (pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
@@ -640,28 +731,6 @@ static weir_status check_use(const char *function, weir_pool *pool, const weir_b
     return stream != NULL && stream->pool == pool ? WEIR_OK : weir__refuse_stream(function, pool, stream);
 }
 
-static struct weir_use *find_use(const weir_block *block, const weir_stream *stream)
-{
-    const struct block_uses *uses = block_uses(block);
-    struct weir_use *use = uses != NULL ? uses->first : NULL;
-    while (use != NULL && (use->stream != stream || use->serial != stream->serial)) {
-        use = use->next;
-    }
-    return use;
-}
-
-static struct weir_use *add_use(weir_block *block, weir_stream *stream)
-{
-    WEIR_ASSERT(pool_is_locked(stream->owner));
-    struct block_uses *uses = weir__block_add_uses(block);
-    struct weir_use *use = uses != NULL ? malloc(sizeof(*use)) : NULL;
-    if (use != NULL) {
-        *use = (struct weir_use){.next = uses->first, .stream = stream, .serial = stream->serial};
-        uses->first = use;
-    }
-    return use;
-}
-
 weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
     const weir_status status = check_use("weir_pool_use", pool, block, stream);
@@ -669,6 +738,9 @@ weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *strea
         return status;
     }
     weir__watch_use(block, stream);
+    if (stream->quick == NULL && weir__capture_route(&stream) != WEIR_OK) {
+        return WEIR_ERR_NO_MEMORY;
+    }
     pool_lock(pool);
     struct weir_use *use = find_use(block, stream);
     use = use != NULL ? use : add_use(block, stream);
@@ -684,6 +756,9 @@ weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *s
     const weir_status status = check_use("weir_pool_use_end", pool, block, stream);
     if (status != WEIR_OK) {
         return status;
+    }
+    if (stream->quick == NULL && weir__capture_route(&stream) != WEIR_OK) {
+        return WEIR_ERR_NO_MEMORY;
     }
     stream_visit(stream);
     weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
@@ -721,7 +796,8 @@ weir_pool *weir_block_pool(const weir_block *block)
 
 weir_stream *weir_block_stream(const weir_block *block)
 {
-    return block_stream(block);
+    weir_stream *stream = block_stream(block);
+    return stream->as.of != NULL ? stream->as.of : stream;
 }
 
 weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)

@@ -106,42 +106,48 @@ static weir_stream *new_place(weir_pool *pool)
     return stream;
 }
 
-/* Gives an unused stream record to a native stream. pool->natives has room for it. Pool lock held. */
-static void settle_in(weir_stream *place, void *native)
+/* Gives an unused stream record to a native stream, or makes it a stand-in. pool->natives has room for it. Pool lock
+ * held. */
+static void settle_in(weir_stream *place, void *native, const struct stand_in *as)
 {
     WEIR_ASSERT(place->pool == NULL);
-    WEIR_ASSERT(pool_is_locked(place->owner));
+    weir_pool *pool = place->owner;
+    WEIR_ASSERT(pool_is_locked(pool));
     place->native = native;
-    (void)weir__number_map_put(&place->owner->natives, (uint64_t)(uintptr_t)native, place->lane);
-    place->serial = ++place->owner->next_serial;
+    place->as = as != NULL ? *as : (struct stand_in){0};
+    if (as == NULL) {
+        (void)weir__number_map_put(&pool->natives, (uint64_t)(uintptr_t)native, place->lane);
+    }
+    place->serial = ++pool->next_serial;
     place->retired = false;
     place->tag = 0;
     front_set_last(&place->front, FRONT_EMPTY);
-    weir__stream_set_front(place, weir__pool_front_block_bytes(place->owner));
-    place->pool = place->owner;
+    weir__stream_set_front(place, weir__stream_front_block_bytes(place));
+    place->pool = pool;
+    place->quick = as == NULL && !pool->asks ? pool : NULL;
     weir__lane_note_locked(place);
 }
 
 /* Gives the record of a retired stream to a new stream. Another thread may still use the old handle, so this happens
  * under its lock. Returns false if another thread meanwhile took the record or entered the native stream. */
-static bool move_in(weir_pool *pool, weir_stream *place, void *native)
+static bool move_in(weir_pool *pool, weir_stream *place, void *native, const struct stand_in *as)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
     WEIR_ASSERT(place->owner == pool);
     stream_visit(place);
     pool_lock(pool);
-    const bool ours = place->retired && find_native(pool, native) == NULL;
+    const bool ours = place->retired && (as != NULL || find_native(pool, native) == NULL);
     if (ours) {
-        settle_in(place, native);
+        settle_in(place, native, as);
     }
     pool_unlock(pool);
     stream_unlock(place);
     return ours;
 }
 
-/* Returns the record of a native stream that was unknown a moment ago: makes it, unless another thread has done so
- * meanwhile. Returns NULL when out of host memory. */
-static weir_stream *meet(weir_pool *pool, void *native)
+/* Returns a stand-in, or the record of a native stream that was unknown a moment ago: makes it, unless another thread
+ * has done so meanwhile. Returns NULL when out of host memory. */
+static weir_stream *meet(weir_pool *pool, void *native, const struct stand_in *as)
 {
     WEIR_ASSERT(outside_pool_lock(pool));
     weir_stream *found = NULL;
@@ -149,11 +155,11 @@ static weir_stream *meet(weir_pool *pool, void *native)
     bool alone = false;
     do {
         pool_lock(pool);
-        found = find_native(pool, native);
+        found = as == NULL ? find_native(pool, native) : NULL;
         place = found == NULL ? reuse_place(pool) : NULL;
         alone = pool->lanes == 2;
         pool_unlock(pool);
-    } while (place != NULL && !move_in(pool, place, native));
+    } while (place != NULL && !move_in(pool, place, native, as));
     found = found != NULL ? found : place;
     if (found == NULL) {
         if (alone) {
@@ -161,13 +167,18 @@ static weir_stream *meet(weir_pool *pool, void *native)
                                                  of the first */
         }
         pool_lock(pool);
-        found = find_native(pool, native); /* another thread may have entered the native stream meanwhile */
+        found = as == NULL ? find_native(pool, native) : NULL; /* another thread may have entered it meanwhile */
         if (found == NULL && (found = new_place(pool)) != NULL) {
-            settle_in(found, native);
+            settle_in(found, native, as);
         }
         pool_unlock(pool);
     }
     return found;
+}
+
+weir_stream *weir__stream_add_stand_in(const struct stand_in *as)
+{
+    return meet(as->of->owner, as->of->native, as);
 }
 
 weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream **stream)
@@ -184,54 +195,13 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
         if (known == WEIR_ERR_INVALID) {
             return known; /* the device has set the error message */
         }
-        found = meet(pool, native_stream);
+        found = meet(pool, native_stream, NULL);
     }
     if (found == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
     *stream = found;
     return WEIR_OK;
-}
-
-/* Retires a stream after its work is complete: its memory moves to the open lane, the memory of all streams. No more
- * work is queued on a stream that is being retired, so frees that other threads stamped during the wait are complete as
- * well. If their memory stayed in the lane, it would be unusable until another stream reuses the lane. Stream lock and
- * pool lock held. */
-static void retire_locked(weir_pool *pool, weir_stream *stream)
-{
-    WEIR_ASSERT(!stream->retired && stream->pool == pool);
-    WEIR_ASSERT(stream_is_locked(stream));
-    WEIR_ASSERT(pool_is_locked(pool));
-    weir__order_done_locked(stream, atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed));
-    stream->retired = true;
-    (void)weir__number_map_take(&pool->natives, (uint64_t)(uintptr_t)stream->native);
-    weir__lane_note_locked(stream);
-    stream->pool = NULL;
-    weir__stream_set_front(stream, 0);
-    stream->native = NULL;
-    if (stream->clock_lanes > 0) {
-        memset(stream->clock, 0, stream->clock_lanes * sizeof(*stream->clock));
-    }
-    (void)weir__order_settle_locked(pool, NULL);
-    if ((pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) == 0) {
-        weir__order_promote_locked(stream);
-    }
-}
-
-static void retire(weir_pool *pool, weir_stream *stream)
-{
-    WEIR_ASSERT(outside_stream_lock(stream));
-    stream_visit(stream);
-    (void)weir__order_flush_locked(pool, stream); /* other threads may have freed blocks on the stream meanwhile */
-    weir_event *event = stream->probe.event;
-    stream->probe = (struct probe){0};
-    pool_lock(pool);
-    retire_locked(pool, stream);
-    pool_unlock(pool);
-    stream_unlock(stream);
-    if (event != NULL) {
-        weir__order_drop_event(pool, event);
-    }
 }
 
 weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
@@ -241,12 +211,15 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
     }
     (void)weir__order_flush(stream);
     if (pool->ordered) {
-        weir_status status = weir__order_sync(pool, stream);
+        const weir_status status = weir__order_sync(pool, stream);
+        if (status == WEIR_ERR_BUSY) {
+            return weir_refuse(status, "weir_stream_retire: the stream is being captured; retire it after the capture");
+        }
         if (status != WEIR_OK) {
             return WEIR_ERR_DEVICE;
         }
     }
-    retire(pool, stream);
+    weir__order_retire(stream);
     return WEIR_OK;
 }
 
@@ -255,7 +228,7 @@ weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_ended", pool, stream);
     }
-    retire(pool, stream);
+    weir__order_retire(stream);
     return WEIR_OK;
 }
 
@@ -312,11 +285,10 @@ static void event_capture(struct known_event *known, const weir_stream *stream, 
     }
 }
 
-/* Raises the stream's tick. Returns the old tick, which covers every free on the stream so far, by any thread. */
-static weir_tick close_tick(weir_pool *pool, weir_stream *stream)
+weir_tick weir__stream_close_tick(weir_stream *stream)
 {
     stream_visit(stream);
-    (void)weir__order_take_in_locked(pool, stream);
+    (void)weir__order_take_in_locked(stream->owner, stream);
     const weir_tick tick = atomic_fetch_add_explicit(&stream->tick, 1, memory_order_relaxed);
     stream_unlock(stream);
     return tick;
@@ -330,16 +302,43 @@ weir_status weir_stream_recorded(weir_pool *pool, const void *event, weir_stream
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_recorded", pool, stream);
     }
-    const weir_tick tick = close_tick(pool, stream);
+    weir_stream *captured = stream;
+    const weir_status status = weir__capture_route_hint(&captured);
+    if (status == WEIR_ERR_BUSY) {
+        return weir_event_forgotten(pool, event); /* an order inside a graph that the pool knows nothing of */
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const weir_tick tick = weir__stream_close_tick(captured);
     pool_lock(pool);
     struct known_event *known = event_find(pool, event);
     known = known != NULL ? known : event_new(pool, event);
     if (known != NULL) {
-        event_capture(known, stream, tick);
+        event_capture(known, captured, tick);
     }
     pool_unlock(pool);
     weir__watch_event(pool, WEIR_OBSERVED_RECORDED, event, stream);
     return known != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+}
+
+/* True if an order between the two streams counts: both are streams of the program, or both stand for streams of one
+ * capture, and `tick` of the first is of the capture under way. Pool lock held. */
+static bool is_of_one_capture(const weir_stream *recorded, const weir_stream *waiting, weir_tick tick)
+{
+    WEIR_ASSERT(pool_is_locked(recorded->owner));
+    return recorded->as.captures == waiting->as.captures && (!is_stand_in(recorded) || tick >= recorded->as.begun);
+}
+
+struct weir_capture_pool *weir__stream_capture_of_event(weir_pool *pool, const void *event)
+{
+    pool_lock(pool);
+    const struct known_event *known = event_find(pool, event);
+    const weir_stream *stream = known != NULL ? pool->streams[known->lane] : NULL;
+    const bool of_capture = stream != NULL && is_stand_in(stream) && known->tick >= stream->as.begun;
+    struct weir_capture_pool *captures = of_capture && stream->as.captures->open ? stream->as.captures : NULL;
+    pool_unlock(pool);
+    return captures;
 }
 
 weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void *event)
@@ -351,19 +350,23 @@ weir_status weir_stream_waited(weir_pool *pool, weir_stream *stream, const void 
         return weir__refuse_stream("weir_stream_waited", pool, stream);
     }
     weir__watch_event(pool, WEIR_OBSERVED_WAITED, event, stream);
-    bool learned = true;
+    weir_status status = weir__capture_route_wait(&stream, event);
+    if (status != WEIR_OK) {
+        return status == WEIR_ERR_BUSY ? WEIR_OK : status; /* the order holds in a graph only */
+    }
     pool_lock(pool);
     const struct known_event *known = event_find(pool, event);
-    if (known != NULL) {
-        learned = weir__clock_raise_locked(stream, known->lane, known->tick);
+    if (known != NULL && is_of_one_capture(pool->streams[known->lane], stream, known->tick)) {
+        bool learned = weir__clock_raise_locked(stream, known->lane, known->tick);
         for (size_t lane = 1; lane < known->clock_lanes; lane++) {
             if (known->clock[lane] > 0) {
                 learned &= weir__clock_raise_locked(stream, (weir_lane)lane, known->clock[lane]);
             }
         }
+        status = learned ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     }
     pool_unlock(pool);
-    return learned ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    return status;
 }
 
 /* Records that the work of each stream up to tick clock[lane] is complete. Called when the host has seen work with this
@@ -381,7 +384,12 @@ weir_status weir_stream_synced(weir_pool *pool, weir_stream *stream)
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_synced", pool, stream);
     }
-    const weir_tick tick = close_tick(pool, stream);
+    weir_stream *captured = stream;
+    const weir_status status = weir__capture_route_hint(&captured);
+    if (status != WEIR_OK || captured != stream) {
+        return status == WEIR_ERR_BUSY ? WEIR_OK : status; /* work that is captured never completes */
+    }
+    const weir_tick tick = weir__stream_close_tick(stream);
     pool_lock(pool);
     weir__order_done_locked(stream, tick);
     clock_done(pool, stream->clock, stream->clock_lanes);
@@ -397,7 +405,7 @@ weir_status weir_event_synced(weir_pool *pool, const void *event)
     }
     pool_lock(pool);
     const struct known_event *known = event_find(pool, event);
-    if (known != NULL) {
+    if (known != NULL && !is_stand_in(pool->streams[known->lane])) {
         weir__order_done_locked(pool->streams[known->lane], known->tick);
         clock_done(pool, known->clock, known->clock_lanes);
     }

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #define ALL_POOL_FLAGS                                                                                                 \
-    (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_REGIONS)
+    (WEIR_POOL_SINGLE_THREADED | WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_REGIONS |          \
+     WEIR_POOL_CAPTURES_TOLD)
 
 /* --- creation --- */
 
@@ -133,6 +134,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->granule_mask = own.strategy->granule_bytes - 1;
     pool->granule_shift = (unsigned)__builtin_ctzll(own.strategy->granule_bytes);
     pool->ordered = (weir__device_info(own.device)->abilities & WEIR_DEVICE_ORDERED) != 0;
+    pool->asks = pool->ordered && weir__device_captures(own.device) && (own.flags & WEIR_POOL_CAPTURES_TOLD) == 0;
     pool->process = getpid();
     pool->lanes = 1;
     pool->oom.struct_size = sizeof(pool->oom);
@@ -166,7 +168,8 @@ static void quiesce(weir_pool *pool, weir_status *first)
     WEIR_ASSERT(!pool->growth.taken);
     for (size_t lane = 1; lane < pool->lanes && pool->ordered; lane++) {
         weir_stream *stream = pool->streams[lane];
-        if (!stream->retired && pool->held.bytes != 0 && weir__order_sync(pool, stream) != WEIR_OK) {
+        if (!stream->retired && !is_stand_in(stream) && pool->held.bytes != 0 &&
+            weir__order_sync(pool, stream) != WEIR_OK) {
             keep_first(first, weir__device_await_stream(pool->device, stream->native));
         }
     }
@@ -209,6 +212,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__watch_end(pool);
     end_streams(pool, &first);
     weir__stream_fini_events(pool);
+    weir__capture_fini(pool);
     weir__block_fini(pool);
     pool->strategy->fini(pool->state);
     pool->memory->fini(pool);

@@ -34,7 +34,7 @@ static void set_watched(weir_pool *pool)
     WEIR_ASSERT(pool_is_locked(pool));
     atomic_store_explicit(&pool->watch.any, atomic_load(&pool->watch.observers) != NULL, memory_order_release);
     for (size_t lane = 1; lane < pool->lanes; lane++) {
-        weir__stream_set_front(pool->streams[lane], weir__pool_front_block_bytes(pool));
+        weir__stream_set_front(pool->streams[lane], weir__stream_front_block_bytes(pool->streams[lane]));
     }
 }
 

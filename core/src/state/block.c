@@ -297,6 +297,10 @@ void weir__block_leave_locked(weir_pool *pool, weir_block *block)
         leave(pool, index, block);
     }
     if ((state_word(block) & BLOCK_USED) != 0) {
+        weir_stream *stream = block_stream(block);
+        if (block_uses(block)->stand_in == stream->serial) {
+            stream->as.live_bytes -= block_capacity(block);
+        }
         weir__block_drop_uses(block);
     }
 }

@@ -52,6 +52,7 @@ struct block_uses {
     struct weir_use *first;
     struct weir_use freed; /* the use by the stream that frees the block; in the list once the block is freed */
     weir_block *next;      /* next block in the list of pending blocks */
+    uint64_t stand_in;     /* serial number of the block's stream, if that is a stand-in, which counts the block */
 };
 
 static inline uint64_t block_address(const weir_block *block)

@@ -82,7 +82,8 @@ void weir__lane_note_locked(weir_stream *stream)
     const weir_pool *pool = stream->owner;
     struct lane_group *group = stream->group;
     const weir_tick done = done_on(stream);
-    put_in_set(&group->unfinished, stream->lane, pool->ordered && stream->last_free > done && !stream->retired);
+    put_in_set(&group->unfinished, stream->lane,
+               pool->ordered && stream->last_free > done && !stream->retired && !is_stand_in(stream));
     put_in_set(&group->completed, stream->lane, stream->promoted < done);
     put_in_set(&group->retired, stream->lane, stream->retired);
 }

@@ -196,10 +196,11 @@ static inline bool front_push_large(const weir_pool *pool, struct front_cache *f
 /* --- all --- */
 
 /* Returns the size of the largest request for a front cache now: 0 while the pool has an observer. Pool lock held. */
-static inline uint64_t weir__pool_front_block_bytes(const weir_pool *pool)
+static inline uint64_t weir__stream_front_block_bytes(const weir_stream *stream)
 {
+    const weir_pool *pool = stream->owner;
     WEIR_ASSERT(pool_is_locked(pool));
-    return is_watched(pool) ? 0 : pool->front.largest;
+    return is_stand_in(stream) ? 0 : is_watched(pool) ? 0 : pool->front.largest;
 }
 
 static inline void front_set_last(struct front_cache *front, uint64_t key)

@@ -8,6 +8,7 @@
 
 #include <weir/arena.h>
 #include <weir/budget.h>
+#include <weir/capture.h>
 #include <weir/observer.h>
 #include <weir/strategy.h>
 
@@ -122,6 +123,24 @@ struct pool_counts {
 #define STRATEGY_HAS(ops, slot)                                                                                        \
     ((ops)->struct_size >= offsetof(weir_strategy_ops, slot) + sizeof((ops)->slot) && (ops)->slot != NULL)
 
+/* Captures: see capture.c. The device's report that a graph has been destroyed may come after the pool's own end. */
+struct graph_watch {
+    atomic_uint holders; /* the pool, and the device until it has reported */
+    atomic_bool gone;
+};
+
+struct weir_capture_pool {
+    weir_pool *pool;
+    struct weir_capture_pool *next; /* in weir_pool.captures */
+    uint64_t graph;                 /* for a capture that the program did not tell: the device's number of it; else 0 */
+    struct graph_watch *watch;      /* of that graph */
+    weir_stream *first;             /* stand-ins; the first stands for the stream on which captures begin */
+    bool released;                  /* no graph of a capture pool exists any more */
+    bool open;                      /* a capture has begun, and is not known to have ended */
+    uint64_t begun;                 /* captures begun */
+    atomic_uint holds;
+};
+
 struct request; /* of order/order.h */
 
 struct weir_pool {
@@ -134,6 +153,7 @@ struct weir_pool {
     uint64_t next_serial; /* of streams */
     unsigned granule_shift;
     bool ordered;      /* true: the device has streams and events */
+    bool asks;         /* true: each call asks the device if the stream is being captured */
     atomic_bool plain; /* true: blocks need no data outside their records, because the pool has no private lanes
                           and no index by address. Becomes false under the pool's lock. */
     pid_t process;
@@ -155,6 +175,7 @@ struct weir_pool {
     weir__number_map natives;   /* from native stream handles to lanes, without retired streams */
     weir__number_map events;    /* from a caller's event to its struct known_event */
     struct pool_kept_events kept;
+    struct weir_capture_pool *captures; /* newest first */
 
     struct pool_region *regions;   /* newest first */
     size_t regions_aside;          /* number of regions that the strategy had no host memory for: see region.c */

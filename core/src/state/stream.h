@@ -78,12 +78,23 @@ struct probe {
     bool in_flight;
 };
 
+/* What makes a stream a stand-in: it stands for a stream that is being captured, so that what happens in the capture
+ * has a lane, ticks and a clock of its own. Written under the pool's lock. See capture.c. */
+struct stand_in {
+    struct weir_capture_pool *captures; /* NULL: the stream is a stream of the program */
+    weir_stream *of;                    /* the stream that it stands for, or stood for last */
+    weir_stream *next;                  /* the next stand-in of the same capture pool */
+    weir_tick begun;                    /* the tick at which the capture under way began */
+    uint64_t live_bytes;                /* in blocks that were allocated on it and have not gone back to the strategy */
+};
+
 /* A thread that frees into a stream's remote free list reads only rarely written fields of the stream. These fields
  * have cache lines of their own. */
 struct weir_stream {
-    weir_pool *pool; /* the pool that accepts this handle from callers; NULL once retired */
+    weir_pool *quick; /* the pool whose fast path takes this handle; NULL if a call must first learn whether the stream
+                         is being captured, while it is, and once retired */
+    weir_pool *pool;  /* the pool that accepts this handle from callers; NULL once retired */
     weir_pool *owner;
-    void *native;
     uint64_t serial;                    /* never used twice in a pool */
     _Atomic uint64_t front_block_bytes; /* the largest request that the front cache serves; 0 while the pool has an
                                            observer */
@@ -106,6 +117,10 @@ struct weir_stream {
     struct front_cache front;
 
     /* Under the pool's lock: */
+    void *native;
+    _Atomic(weir_stream *) stand_in; /* the stand-in of this stream while it is being captured; else NULL. Read without
+                                        the lock */
+    struct stand_in as;
     bool retired;
     uint64_t waited;     /* the latest wait round in which this stream was waited for */
     weir_tick promoted;  /* completed ticks up to this one have been reported to the strategy */
@@ -137,5 +152,17 @@ struct lane_group {
     uint64_t retired;
     uint64_t unused[3];
 };
+
+/* True if the stream stands for a stream that is being captured, or was. */
+static inline bool is_stand_in(const weir_stream *stream)
+{
+    return stream->as.captures != NULL;
+}
+
+/* True if the stand-in's stream is being captured. */
+static inline bool is_standing(const weir_stream *stream)
+{
+    return stream->as.of != NULL && atomic_load_explicit(&stream->as.of->stand_in, memory_order_relaxed) == stream;
+}
 
 #endif

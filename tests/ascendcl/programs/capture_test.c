@@ -123,6 +123,50 @@ TEST(only_a_relaxed_capture_ends_on_another_thread)
     end(a);
 }
 
+static void count(void *calls)
+{
+    aclmdlRI graph = NULL;
+    (*(int *)calls)++;
+    acl_ok(aclmdlRICaptureGetInfo(a, &(aclmdlRICaptureStatus){0}, &graph)); /* the function may call the runtime */
+}
+
+static void count_twice(void *calls)
+{
+    *(int *)calls += 2;
+}
+
+/* Each function is called once, when the graph is destroyed or its capture has failed. */
+TEST(functions_are_called_when_a_graph_is_destroyed)
+{
+    int calls = 0;
+    aclmdlRI graph = NULL;
+    begin(a, RELAXED);
+    acl_ok(aclmdlRICaptureGetInfo(a, NULL, &graph));
+    acl_ok(aclmdlRIDestroyRegisterCallback(graph, count, &calls));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIDestroyRegisterCallback(graph, count, &calls));
+    acl_ok(aclmdlRIDestroyRegisterCallback(graph, count_twice, &calls));
+    acl_ok(aclmdlRIDestroyUnregisterCallback(graph, count_twice));
+    acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclmdlRIDestroyUnregisterCallback(graph, count_twice));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlRIDestroyRegisterCallback(NULL, count, &calls));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlRIDestroyRegisterCallback(graph, NULL, &calls));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlRIDestroyUnregisterCallback(NULL, count));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlRIDestroyUnregisterCallback(graph, NULL));
+    aclmdlRI ended = NULL;
+    acl_ok(aclmdlRICaptureEnd(a, &ended));
+    assert_int_equal(calls, 0);
+    acl_ok(aclmdlRIDestroy(graph));
+    assert_int_equal(calls, 1);
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclmdlRIDestroyRegisterCallback(graph, count, &calls));
+    acl_expect(ACL_ERROR_RT_INVALID_HANDLE, aclmdlRIDestroyUnregisterCallback(graph, count));
+    begin(a, RELAXED);
+    acl_ok(aclmdlRICaptureGetInfo(a, NULL, &graph));
+    acl_ok(aclmdlRIDestroyRegisterCallback(graph, count_twice, &calls));
+    acl_ok(aclrtRecordEvent(event, a));
+    acl_ok(aclrtStreamWaitEvent(b, event)); /* b is not joined */
+    expect_end(a, ACL_ERROR_RT_STREAM_UNJOINED);
+    assert_int_equal(calls, 3);
+}
+
 TEST(a_capture_can_be_asked_about)
 {
     aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED;

@@ -106,8 +106,6 @@ TEST(captured_models_are_not_simulated)
     NO(aclmdlRIBindStream(NULL, NULL, 0));
     NO(aclmdlRIBuildBegin(NULL, 0));
     NO(aclmdlRIBuildEnd(NULL, NULL));
-    NO(aclmdlRIDestroyRegisterCallback(NULL, NULL, NULL));
-    NO(aclmdlRIDestroyUnregisterCallback(NULL, NULL));
     NO(aclmdlRIEndTask(NULL, NULL));
     NO(aclmdlRIExecute(NULL, 0));
     NO(aclmdlRIUnbindStream(NULL, NULL));

@@ -33,7 +33,7 @@ TEST(test_unusable_drivers)
 {
     weir_device *device = NULL;
     fake_cuda_start(0, FAKE_CUDA_OLD);
-    refuses(NONE, weir_cuda_device_create(NULL, &device), creating, "supports CUDA 10.2, and weir needs 11.0");
+    refuses(NONE, weir_cuda_device_create(NULL, &device), creating, "supports CUDA 10.2, and weir needs 11.3");
     fake_cuda_start(0, FAKE_CUDA_NO_GPU);
     refuses(NONE, weir_cuda_device_create(NULL, &device), creating, "cuInit gave 100 CUDA_ERROR_NO_DEVICE");
     assert_null(device);
@@ -318,7 +318,7 @@ TEST(test_waits_are_made_and_failures_told)
 
     /* A stream whose capture state is unknown is waited for. */
     cu_ok(fake_cuda_work(w.native[0], 1000000, 0, 0, note_end, &ended));
-    fake_cuda_fail("cuStreamIsCapturing", 1, CU_ERROR_INVALID_HANDLE, false);
+    fake_cuda_fail("cuStreamGetCaptureInfo_v2", 1, CU_ERROR_INVALID_HANDLE, false);
     ok(weir_device_stream_sync(w.device, w.native[0]));
     assert_true(atomic_load(&ended));
 

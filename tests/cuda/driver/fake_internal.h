@@ -32,7 +32,20 @@ struct CUstream_st {
     int capture; /* CU_CAPTURE_... */
     int mode;    /* mode of the capture */
     pthread_t owner;
-    CUstream origin; /* the stream on which the capture began */
+    CUstream origin;          /* the stream on which the capture began */
+    struct fake_graph *graph; /* of the origin: what is being captured */
+};
+
+/* An object that graphs hold. The double lets one graph hold it. */
+struct CUuserobject_st {
+    struct CUuserobject_st *next;
+    void (*ended)(void *data);
+    void *data;
+};
+
+struct fake_graph {
+    unsigned long long id;
+    CUuserobject objects;
 };
 
 struct CUctx_st {

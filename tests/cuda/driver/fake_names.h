@@ -22,6 +22,7 @@
 #define cuMemcpyDtoDAsync cuMemcpyDtoDAsync_v2
 #define cuStreamDestroy cuStreamDestroy_v2
 #define cuStreamBeginCapture cuStreamBeginCapture_v2
+#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
 #define cuEventDestroy cuEventDestroy_v2
 
 #define FAKE_CUDA_PROTOTYPE(name, suffix, parameters) CUresult name parameters;

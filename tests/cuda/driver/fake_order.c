@@ -110,6 +110,19 @@ static CUresult check_wait(CUstream stream)
     return code;
 }
 
+static unsigned long long last_capture;
+
+static void graph_free(struct fake_graph *graph)
+{
+    while (graph != NULL && graph->objects != NULL) {
+        CUuserobject object = graph->objects;
+        graph->objects = object->next;
+        object->ended(object->data);
+        free(object);
+    }
+    free(graph);
+}
+
 FAKE_EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode)
 {
     FAKE_ENTRY();
@@ -126,15 +139,21 @@ FAKE_EXPORT CUresult cuStreamBeginCapture(CUstream stream, int mode)
 {
     FAKE_ENTRY_IN(current);
     stream = fake_stream(current, stream);
+    struct fake_graph *graph = calloc(1, sizeof(*graph));
     (void)pthread_mutex_lock(&fake_lock);
-    const bool may = !is_legacy(stream) && stream->capture == CU_CAPTURE_NONE;
+    const bool may = graph != NULL && !is_legacy(stream) && stream->capture == CU_CAPTURE_NONE;
     if (may) {
         stream->capture = CU_CAPTURE_ACTIVE;
         stream->mode = mode;
         stream->owner = pthread_self();
         stream->origin = stream;
+        stream->graph = graph;
+        graph->id = ++last_capture;
     }
     (void)pthread_mutex_unlock(&fake_lock);
+    if (!may) {
+        free(graph);
+    }
     return may ? CU_SUCCESS : CU_ERROR_CAPTURE_UNSUPPORTED;
 }
 
@@ -150,29 +169,72 @@ FAKE_EXPORT CUresult cuStreamEndCapture(CUstream stream, void **graph)
             one->origin = NULL;
         }
     }
+    struct fake_graph *captured = mine ? stream->graph : NULL;
     if (mine) {
         stream->capture = CU_CAPTURE_NONE;
         stream->origin = NULL;
+        stream->graph = NULL;
     }
     (void)pthread_mutex_unlock(&fake_lock);
-    *graph = mine && was == CU_CAPTURE_ACTIVE ? malloc(1) : NULL;
+    *graph = was == CU_CAPTURE_ACTIVE ? captured : NULL;
+    if (*graph == NULL) {
+        graph_free(captured);
+    }
     return *graph != NULL ? CU_SUCCESS : CU_ERROR_CAPTURE_INVALIDATED;
 }
 
 FAKE_EXPORT CUresult cuGraphDestroy(void *graph)
 {
     FAKE_ENTRY();
-    free(graph);
+    graph_free(graph);
     return CU_SUCCESS;
 }
 
-FAKE_EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status)
+FAKE_EXPORT CUresult cuUserObjectCreate(CUuserobject *object, void *data, void (*ended)(void *data),
+                                        unsigned references, unsigned flags)
+{
+    FAKE_ENTRY();
+    if (references != 1 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC || ended == NULL) {
+        return CU_ERROR_INVALID_VALUE;
+    }
+    CUuserobject made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return CU_ERROR_OUT_OF_MEMORY;
+    }
+    made->ended = ended;
+    made->data = data;
+    *object = made;
+    return CU_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuGraphRetainUserObject(void *graph, CUuserobject object, unsigned references, unsigned flags)
+{
+    FAKE_ENTRY();
+    struct fake_graph *holder = graph;
+    if (holder == NULL || object == NULL || references != 1 || flags != CU_USER_OBJECT_MOVE) {
+        return CU_ERROR_INVALID_VALUE;
+    }
+    (void)pthread_mutex_lock(&fake_lock);
+    object->next = holder->objects;
+    holder->objects = object;
+    (void)pthread_mutex_unlock(&fake_lock);
+    return CU_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuStreamGetCaptureInfo(CUstream stream, int *status, unsigned long long *id, void **graph,
+                                            const void **nodes, size_t *count)
 {
     FAKE_ENTRY_IN(current);
+    if (nodes != NULL || count != NULL) {
+        return CU_ERROR_INVALID_VALUE; /* the double has no nodes */
+    }
     stream = fake_stream(current, stream);
     (void)pthread_mutex_lock(&fake_lock);
     const bool implicit = implicit_locked(stream) != NULL;
     *status = stream->capture;
+    struct fake_graph *captured = stream->capture != CU_CAPTURE_NONE ? stream->origin->graph : NULL;
+    *id = captured != NULL ? captured->id : 0;
+    *graph = captured;
     (void)pthread_mutex_unlock(&fake_lock);
     return implicit ? CU_ERROR_CAPTURE_IMPLICIT : CU_SUCCESS;
 }

@@ -136,6 +136,11 @@ void weir__acl_unbind(const weir__acl_bound *bound);
         status_;                                                                                                       \
     })
 
+/* Makes a call that ACL accepts only in the stream's own context: tries the bound context, then the context that
+ * stream_registry.c knows for the stream, then the primary context. */
+weir_status weir__acl_on_stream(weir__acl_device *self, const char *name, aclError (*call)(aclrtStream, void *),
+                                void *native, void *with);
+
 /* Stores the calling thread's current context, NULL if it has none. Returns the failure of ACL to tell. */
 weir_status weir__acl_read_current(aclrtContext *context);
 /* The same, and NULL also if ACL does not tell. For sentences. */
@@ -151,6 +156,12 @@ weir_status weir__acl_find(const char *function, void *native, weir__acl_place *
 /* Waits for a stream. `context` is the stream's own context; NULL: the current context. Must not be called under a
  * lock. */
 weir_status weir__acl_sync(void *native, aclrtContext context);
+
+/* --- capture.c --- */
+
+/* The device's stream_capture. */
+weir_status weir__acl_stream_capture(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg),
+                                     void *arg);
 
 /* --- stream_watch.c --- */
 

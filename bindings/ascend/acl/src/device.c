@@ -236,22 +236,20 @@ static weir_status event_sync(void *ctx, weir_event *event)
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtSynchronizeEvent, event);
 }
 
-static aclError record(aclrtStream stream, aclrtEvent event)
+static aclError record(aclrtStream stream, void *event)
 {
     return aclrtRecordEvent(event, stream);
 }
 
-static aclError wait_for(aclrtStream stream, aclrtEvent event)
+static aclError wait_for(aclrtStream stream, void *event)
 {
     return aclrtStreamWaitEvent(stream, event);
 }
 
-/* Makes a call that ACL accepts only in the stream's own context: tries the bound context, then the context that
- * stream_registry.c knows for the stream, then the primary context. */
-static weir_status on_stream(weir__acl_device *self, const char *name, aclError (*call)(aclrtStream, aclrtEvent),
-                             void *native, weir_event *event)
+weir_status weir__acl_on_stream(weir__acl_device *self, const char *name, aclError (*call)(aclrtStream, void *),
+                                void *native, void *with)
 {
-    WEIR_ASSERT(call != NULL && event != NULL);
+    WEIR_ASSERT(call != NULL && with != NULL);
     if (weir__acl_is_lost(self)) {
         return WEIR_OK;
     }
@@ -264,7 +262,7 @@ static weir_status on_stream(weir__acl_device *self, const char *name, aclError 
     if (status != WEIR_OK) {
         return status;
     }
-    aclError code = call(stream, event);
+    aclError code = call(stream, with);
     if (code == ACL_ERROR_RT_STREAM_CONTEXT) {
         aclrtContext before = NULL;
         status = weir__acl_read_current(&before);
@@ -274,7 +272,7 @@ static weir_status on_stream(weir__acl_device *self, const char *name, aclError 
         for (int i = 0; i < 2 && code == ACL_ERROR_RT_STREAM_CONTEXT && status == WEIR_OK; i++) {
             if (contexts[i] != NULL && aclrtSetCurrentContext(contexts[i]) == ACL_SUCCESS) {
                 bound.now = contexts[i];
-                code = call(stream, event);
+                code = call(stream, with);
             }
         }
         bound.before = bound.changed ? bound.before : before;
@@ -286,12 +284,12 @@ static weir_status on_stream(weir__acl_device *self, const char *name, aclError 
 
 static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
 {
-    return on_stream(ctx, "aclrtRecordEvent", record, native_stream, event);
+    return weir__acl_on_stream(ctx, "aclrtRecordEvent", record, native_stream, event);
 }
 
 static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
 {
-    return on_stream(ctx, "aclrtStreamWaitEvent", wait_for, native_stream, event);
+    return weir__acl_on_stream(ctx, "aclrtStreamWaitEvent", wait_for, native_stream, event);
 }
 
 static weir_status stream_sync(void *ctx, void *native_stream)
@@ -421,7 +419,7 @@ static void destroy(void *ctx)
     .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,                          \
     .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
     .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
-    .destroy = destroy, .stream_check = stream_check
+    .destroy = destroy, .stream_check = stream_check, .stream_capture = weir__acl_stream_capture
 
 static const weir_device_ops plain_ops = {COMMON_SLOTS};
 static const weir_device_ops virtual_ops = {

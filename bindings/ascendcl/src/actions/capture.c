@@ -201,6 +201,26 @@ ACL_EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
     return ACL_SUCCESS;
 }
 
+ACL_EXPORT aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void *userData)
+{
+    ACL_ENTER_LOCKED(aclmdlRIDestroyRegisterCallback);
+    ACL_NEED(modelRI);
+    ACL_NEED(func);
+    acl__graph *graph = NULL;
+    ACL_TRY(acl__graph_of(modelRI, &graph));
+    return acl__graph_add_farewell(graph, func, userData);
+}
+
+ACL_EXPORT aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
+{
+    ACL_ENTER_LOCKED(aclmdlRIDestroyUnregisterCallback);
+    ACL_NEED(modelRI);
+    ACL_NEED(func);
+    acl__graph *graph = NULL;
+    ACL_TRY(acl__graph_of(modelRI, &graph));
+    return acl__graph_remove_farewell(graph, func);
+}
+
 ACL_EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle)
 {
     ACL_ENTER_LOCKED(aclmdlRIExecuteAsync);

@@ -126,6 +126,8 @@
     X(aclmdlRICaptureBegin, 3)                                                                                         \
     X(aclmdlRICaptureEnd, 3)                                                                                           \
     X(aclmdlRIDestroy, 3)                                                                                              \
+    X(aclmdlRIDestroyRegisterCallback, 3)                                                                              \
+    X(aclmdlRIDestroyUnregisterCallback, 3)                                                                            \
     X(aclmdlRIExecuteAsync, 3)                                                                                         \
     X(aclmdlRIAddCondTask, 3)                                                                                          \
     X(aclmdlRICaptureTaskGrpBegin, 3)                                                                                  \
@@ -379,8 +381,6 @@
     X(aclmdlRIBindStream, (aclmdlRI modelRI, aclrtStream stream, uint32_t flag))                                       \
     X(aclmdlRIBuildBegin, (aclmdlRI * modelRI, uint32_t flag))                                                         \
     X(aclmdlRIBuildEnd, (aclmdlRI modelRI, void *reserve))                                                             \
-    X(aclmdlRIDestroyRegisterCallback, (aclmdlRI modelRI, aclrtCallback func, void *userData))                         \
-    X(aclmdlRIDestroyUnregisterCallback, (aclmdlRI modelRI, aclrtCallback func))                                       \
     X(aclmdlRIEndTask, (aclmdlRI modelRI, aclrtStream stream))                                                         \
     X(aclmdlRIExecute, (aclmdlRI modelRI, int32_t timeout))                                                            \
     X(aclmdlRIUnbindStream, (aclmdlRI modelRI, aclrtStream stream))                                                    \

@@ -221,6 +221,60 @@ static void kept_free(acl__kept *kept)
     }
 }
 
+/* --- functions of the program that are called when a graph is destroyed --- */
+
+typedef struct acl__farewell {
+    struct acl__farewell *next;
+    aclrtCallback function;
+    void *data;
+} acl__farewell;
+
+static acl__farewell **farewell_at(acl__graph *graph, aclrtCallback function)
+{
+    acl__farewell **link = &graph->farewells;
+    while (*link != NULL && (*link)->function != function) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+aclError acl__graph_add_farewell(acl__graph *graph, aclrtCallback function, void *data)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    acl__farewell **link = farewell_at(graph, function);
+    ACL_FAIL_IF(*link != NULL, ACL_ERROR_RT_PARAM_INVALID, "the function is registered for the graph already");
+    acl__farewell *made = malloc(sizeof(*made));
+    ACL_FAIL_IF(made == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory to register a function");
+    *made = (acl__farewell){.function = function, .data = data};
+    *link = made;
+    return ACL_SUCCESS;
+}
+
+aclError acl__graph_remove_farewell(acl__graph *graph, aclrtCallback function)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    acl__farewell **link = farewell_at(graph, function);
+    acl__farewell *gone = *link;
+    ACL_FAIL_IF(gone == NULL, ACL_ERROR_RT_PARAM_INVALID, "the function is not registered for the graph");
+    *link = gone->next;
+    free(gone);
+    return ACL_SUCCESS;
+}
+
+/* Calls the functions of a graph that no call finds any more; the lock is released meanwhile. */
+static void farewells_say(acl__graph *graph)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    while (graph->farewells != NULL) {
+        acl__farewell *said = graph->farewells;
+        graph->farewells = said->next;
+        acl__unlock();
+        said->function(said->data);
+        acl__lock();
+        free(said);
+    }
+}
+
 void acl__graph_free(acl__graph *graph)
 {
     WEIR_ASSERT_HELD(acl__mutex());
@@ -243,6 +297,7 @@ void acl__graph_free(acl__graph *graph)
     if (acl__rt.above.graph_ended != NULL) {
         acl__rt.above.graph_ended(graph->conditions);
     }
+    farewells_say(graph);
     free(graph);
 }
 
@@ -405,11 +460,11 @@ void acl__capture_forget(acl__point **place)
     }
 }
 
-/* Orders the streams for the auditor as the captured event will order the legs: blocks that were announced on one may
- * be handed out on the other. */
+/* Orders the streams for the auditor as the captured event will order the legs: blocks that were announced on one, in
+ * the capture or before it, may be handed out on the other. */
 static aclError order_announced(acl__stream *later, acl__leg *earlier)
 {
-    if (earlier->graph->kept == NULL || earlier->from == later) {
+    if (earlier->from == later) {
         return ACL_SUCCESS;
     }
     acl__record *record = acl__record_new();

@@ -131,6 +131,10 @@ const acl__graph *acl__graph_first(void);
 acl__group *acl__group_find(const void *handle);
 /* Ends a graph, and drops the rest of its executions. */
 void acl__graph_free(acl__graph *graph);
+/* Register a function that is called when the graph has been destroyed, in the order of their registration; end a
+ * registration. Each function at most once a graph. */
+aclError acl__graph_add_farewell(acl__graph *graph, aclrtCallback function, void *data);
+aclError acl__graph_remove_farewell(acl__graph *graph, aclrtCallback function);
 /* Give up the captures of a context, and end its graphs. */
 void acl__captures_end_of(const acl__context *context);
 void acl__graphs_end_of(const acl__context *context);

@@ -112,6 +112,7 @@ struct acl__graph {
     acl__graph *parent;         /* of a branch: the graph with its condition */
     acl__condition *branch_of;  /* the condition with this graph as a branch; NULL: an execution starts it */
     acl__condition *conditions; /* conditions that were made for this graph */
+    struct acl__farewell *farewells;
 };
 
 /* Adds a step to the capture of the stream, and copies `size` bytes of arguments. After an error the caller still owns

@@ -14,6 +14,7 @@ typedef int CUdevice;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUuserobject_st *CUuserobject;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned long long CUmemHandle; /* CUmemGenericAllocationHandle */
 
@@ -53,6 +54,8 @@ enum {
     CU_CAPTURE_NONE = 0,
     CU_CAPTURE_ACTIVE = 1,
     CU_CAPTURE_BROKEN = 2,
+    CU_USER_OBJECT_NO_DESTRUCTOR_SYNC = 1,
+    CU_USER_OBJECT_MOVE = 1, /* cuGraphRetainUserObject: the graph takes over the caller's references */
     CU_CAPTURE_MODE_GLOBAL = 0,
     CU_CAPTURE_MODE_THREAD = 1,
     CU_CAPTURE_MODE_RELAXED = 2,
@@ -127,7 +130,11 @@ typedef struct CUmemAccess {
     X(cuMemHostRegister, "_v2", (void *memory, size_t size, unsigned flags))                                           \
     X(cuMemHostUnregister, "", (void *memory))                                                                         \
     X(cuStreamGetCtx, "", (CUstream stream, CUcontext * context))                                                      \
-    X(cuStreamIsCapturing, "", (CUstream stream, int *status))                                                         \
+    X(cuStreamGetCaptureInfo, "_v2",                                                                                   \
+      (CUstream stream, int *status, unsigned long long *id, void **graph, const void **nodes, size_t *count))         \
+    X(cuUserObjectCreate, "",                                                                                          \
+      (CUuserobject * object, void *data, void (*ended)(void *data), unsigned references, unsigned flags))             \
+    X(cuGraphRetainUserObject, "", (void *graph, CUuserobject object, unsigned references, unsigned flags))            \
     X(cuStreamSynchronize, "", (CUstream stream))                                                                      \
     X(cuStreamWaitEvent, "", (CUstream stream, CUevent event, unsigned flags))                                         \
     X(cuStreamDestroy, "_v2", (CUstream stream))                                                                       \

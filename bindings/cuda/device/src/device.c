@@ -233,17 +233,64 @@ static weir_status event_sync(void *ctx, weir_event *event)
     return IN_CONTEXT(ctx, CUDA(cuEventSynchronize, (CUevent)event));
 }
 
-/* Refuses a stream that is being captured. The legacy default stream is refused as well while any stream that
- * synchronises with it implicitly is being captured: the driver then answers CUDA_ERROR_STREAM_CAPTURE_IMPLICIT. */
-static weir_status refuse_captured(const char *slot, CUstream stream)
+/* --- captures --- */
+
+struct capture {
+    uint64_t number; /* as weir_device_ops.stream_capture has it */
+    void *graph;
+};
+
+/* The legacy default stream answers CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while any stream that synchronises with it
+ * implicitly is being captured. */
+static weir_status find_capture(CUstream stream, struct capture *found)
 {
     int status = CU_CAPTURE_NONE;
-    const CUresult code = weir__cuda.cuStreamIsCapturing(stream, &status);
-    if (code == CU_ERROR_CAPTURE_IMPLICIT || (code == CU_SUCCESS && status != CU_CAPTURE_NONE)) {
-        return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: stream %p is being captured into a graph", slot, (void *)stream);
+    unsigned long long id = 0;
+    const CUresult code =
+        UNCANCELLED(weir__cuda.cuStreamGetCaptureInfo(stream, &status, &id, &found->graph, NULL, NULL));
+    if (code == CU_ERROR_CAPTURE_IMPLICIT) {
+        found->number = WEIR_CAPTURE_IMPLICIT;
+        return WEIR_OK;
     }
-    return weir__cuda_result("cuStreamIsCapturing", code);
+    found->number = code == CU_SUCCESS && status != CU_CAPTURE_NONE ? id : 0;
+    return weir__cuda_result("cuStreamGetCaptureInfo", code);
 }
+
+/* Refuses a stream that is being captured. */
+static weir_status refuse_captured(const char *slot, CUstream stream)
+{
+    struct capture capture = {0};
+    const weir_status status = find_capture(stream, &capture);
+    return status == WEIR_OK && capture.number != 0
+               ? weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: stream %p is being captured into a graph", slot, (void *)stream)
+               : status;
+}
+
+/* Lets the graph hold an object that calls gone(arg) when the graph and all that was made of it are destroyed. */
+static weir_status watch(const struct capture *capture, void (*gone)(void *arg), void *arg)
+{
+    CUuserobject object = NULL;
+    weir_status status = CUDA(cuUserObjectCreate, &object, arg, gone, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    if (status == WEIR_OK) {
+        /* After a failure the object stays, because its release would call gone while the graph lives. */
+        status = CUDA(cuGraphRetainUserObject, capture->graph, object, 1, CU_USER_OBJECT_MOVE);
+    }
+    return status == WEIR_OK ? WEIR_OK : WEIR_ERR_UNSUPPORTED;
+}
+
+static weir_status stream_capture(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg), void *arg)
+{
+    struct capture found = {0};
+    /* Only the default streams mean another stream in each context. */
+    const bool is_default = (uintptr_t)native_stream <= (uintptr_t)CU_STREAM_PER_THREAD;
+    const weir_status status =
+        is_default ? IN_CONTEXT(ctx, find_capture(native_stream, &found)) : find_capture(native_stream, &found);
+    *capture = found.number;
+    const bool is_captured = status == WEIR_OK && found.number != 0 && found.number != WEIR_CAPTURE_IMPLICIT;
+    return is_captured && gone != NULL ? watch(&found, gone, arg) : status;
+}
+
+/* --- streams --- */
 
 static weir_status record_uncaptured(CUevent event, CUstream stream)
 {
@@ -390,7 +437,7 @@ static void destroy(void *ctx)
     .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,                          \
     .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
     .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
-    .destroy = destroy, .stream_check = stream_check
+    .destroy = destroy, .stream_check = stream_check, .stream_capture = stream_capture
 
 static const weir_device_ops plain_ops = {COMMON_SLOTS};
 static const weir_device_ops virtual_ops = {

@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define OLDEST_VERSION 11000 /* the first version with cuDevicePrimaryCtxRelease_v2 */
+#define OLDEST_VERSION 11030 /* the first version with cuStreamGetCaptureInfo_v2 and cuUserObjectCreate */
 
 static const char library[] = "libcuda.so.1";
 

@@ -1,8 +1,7 @@
 /* bindings/cuda/device/src/hints.c: calls of the driver that also tell a pool of the order they create.
  *
- * Guarantee: the pool never assumes more order than the driver has been given (shared/native_hint.h). The pool gets no
- * hint for a stream that is being captured: such an order holds only within the graph, not for the work that was queued
- * on the streams before.
+ * Guarantee: the pool never assumes more order than the driver has been given (shared/native_hint.h). An order between
+ * streams that are being captured holds within the graph only (weir/capture.h).
  *
  * Cost: the call, one query of the stream's capture state, and two short locks of the pool.
  */
@@ -35,14 +34,6 @@ static weir_status destroy_event(void *event, void *stream)
     return CUDA(cuEventDestroy, event);
 }
 
-/* True if the stream is being captured. If the query fails, returns false: the call that follows decides. */
-static bool is_captured(CUstream stream)
-{
-    WEIR_ASSERT(weir__cuda_is_loaded());
-    int status = CU_CAPTURE_NONE;
-    return weir__cuda.cuStreamIsCapturing(stream, &status) == CU_SUCCESS && status != CU_CAPTURE_NONE;
-}
-
 /* Checks the arguments and loads the driver, which nothing has loaded yet if the pool's device is of another kind. */
 static weir_status check(const char *function, const void *pool, const void *other, const char *name)
 {
@@ -61,10 +52,6 @@ weir_status weir_cuda_record_event(weir_pool *pool, void *event, void *stream)
     static const char function[] = "weir_cuda_record_event";
     weir_stream *found = NULL;
     weir_status status = check(function, pool, event, "event");
-    if (status == WEIR_OK && is_captured(stream)) {
-        weir__hint_told(weir_event_forgotten(pool, event)); /* the pool forgets the event's earlier record */
-        return record(event, stream);
-    }
     if (status == WEIR_OK) {
         status = stream_of(function, pool, stream, &found);
     }
@@ -76,9 +63,6 @@ weir_status weir_cuda_stream_wait_event(weir_pool *pool, void *stream, void *eve
     static const char function[] = "weir_cuda_stream_wait_event";
     weir_stream *found = NULL;
     weir_status status = check(function, pool, event, "event");
-    if (status == WEIR_OK && is_captured(stream)) {
-        return wait_for(event, stream);
-    }
     if (status == WEIR_OK) {
         status = stream_of(function, pool, stream, &found);
     }

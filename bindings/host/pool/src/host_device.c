@@ -231,6 +231,11 @@ static weir_status stream_check(void *ctx, void *native)
     return is_host(native) ? WEIR_OK : weir_device_stream_check(streams_of(ctx), native);
 }
 
+static weir_status stream_capture(void *ctx, void *native, uint64_t *capture, void (*gone)(void *arg), void *arg)
+{
+    return is_host(native) ? WEIR_OK : weir_device_stream_capture(streams_of(ctx), native, capture, gone, arg);
+}
+
 /* --- life --- */
 
 #define MEMORY_SLOTS                                                                                                   \
@@ -249,6 +254,7 @@ static const weir_device_ops ordered_ops = {
     .stream_wait_event = stream_wait_event,
     .stream_sync = stream_sync,
     .stream_check = stream_check,
+    .stream_capture = stream_capture,
 };
 
 weir_status weir__host_device_create(weir__host_node *node, weir_device **device)

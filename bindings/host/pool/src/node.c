@@ -253,7 +253,7 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = node->device;
     config.strategy = weir_caching_strategy();
-    config.flags = WEIR_POOL_NO_FRONT_CACHE | flags;
+    config.flags = WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_CAPTURES_TOLD | flags;
     config.growth = WEIR_GROWTH_GROW_FIRST;
     weir_status status = weir_pool_create(&config, pool);
     if (status == WEIR_OK) {

@@ -1,0 +1,648 @@
+/* tests/pool/unit/capture_test.c: pools whose streams are captured into graphs (weir/capture.h).
+ *
+ * The device is one whose streams a test captures and lets go. It fails the test if the pool makes a call for a stream
+ * that is being captured. Its events are never complete, unless a test says so.
+ */
+#include "rig/test.h"
+#include "fake_device.h"
+
+#include <weir/adaptor.h>
+#include <weir/budget.h>
+#include <weir/caching.h>
+#include <weir/capture.h>
+#include <weir/size_class.h>
+
+#define MOST_STREAMS 4u
+#define BIG (4 * MIB)
+
+struct graphs {
+    struct fake_device fake;
+    uint64_t capture[MOST_STREAMS]; /* by native stream */
+    void (*gone[8])(void *arg);     /* by number of the capture */
+    void *arg[8];
+    bool tells;
+    int asked;
+    int touched; /* calls for a stream that is being captured */
+    int waits;
+};
+
+struct world {
+    struct graphs graphs;
+    weir_device *device;
+    weir_pool *pool;
+    weir_stream *stream[MOST_STREAMS];
+};
+
+static void *native(size_t stream)
+{
+    return (void *)(uintptr_t)(0x100 + stream);
+}
+
+static uint64_t capture_of(const struct graphs *graphs, const void *native_stream)
+{
+    return graphs->capture[(uintptr_t)native_stream - 0x100];
+}
+
+static weir_status stream_capture(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg), void *arg)
+{
+    struct graphs *graphs = ctx;
+    graphs->asked++;
+    *capture = capture_of(graphs, native_stream);
+    if (gone == NULL || *capture == 0) {
+        return WEIR_OK;
+    }
+    if (!graphs->tells) {
+        return WEIR_ERR_UNSUPPORTED;
+    }
+    graphs->gone[*capture] = gone;
+    graphs->arg[*capture] = arg;
+    return WEIR_OK;
+}
+
+static weir_status event_record(void *ctx, weir_event *event, void *native_stream)
+{
+    struct graphs *graphs = ctx;
+    graphs->touched += capture_of(graphs, native_stream) != 0;
+    return fake_event_record(ctx, event, native_stream);
+}
+
+static weir_status stream_wait_event(void *ctx, void *native_stream, weir_event *event)
+{
+    struct graphs *graphs = ctx;
+    graphs->touched += capture_of(graphs, native_stream) != 0;
+    graphs->waits++;
+    return fake_stream_wait_event(ctx, native_stream, event);
+}
+
+static weir_status stream_sync(void *ctx, void *native_stream)
+{
+    struct graphs *graphs = ctx;
+    graphs->touched += capture_of(graphs, native_stream) != 0;
+    return fake_stream_sync(ctx, native_stream);
+}
+
+/* Makes a pool with `streams` streams. */
+static void begin_pool(struct world *w, const weir_strategy_ops *strategy, uint32_t flags, uint64_t limit_bytes,
+                       size_t streams)
+{
+    *w = (struct world){.graphs.tells = true};
+    fake_init(&w->graphs.fake);
+    fake_without_virtual_memory(&w->graphs.fake);
+    w->graphs.tells = true;
+    w->graphs.fake.ops.stream_capture = stream_capture;
+    w->graphs.fake.ops.event_record = event_record;
+    w->graphs.fake.ops.stream_wait_event = stream_wait_event;
+    w->graphs.fake.ops.stream_sync = stream_sync;
+    assert_int_equal(weir_device_create(&w->graphs.fake.ops, &w->graphs, &w->device), WEIR_OK);
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    config.device = w->device;
+    config.strategy = strategy;
+    config.flags = flags;
+    config.limit_bytes = limit_bytes;
+    config.growth = WEIR_GROWTH_GROW_FIRST;
+    assert_int_equal(weir_pool_create(&config, &w->pool), WEIR_OK);
+    for (size_t i = 0; i < streams; i++) {
+        assert_int_equal(weir_pool_stream(w->pool, native(i), &w->stream[i]), WEIR_OK);
+    }
+}
+
+static void begin(struct world *w, uint32_t flags)
+{
+    begin_pool(w, weir_caching_strategy(), flags, 0, 3);
+}
+
+static void end(struct world *w)
+{
+    const char *why = "";
+    memset(w->graphs.capture, 0, sizeof(w->graphs.capture));
+    assert_int_equal(weir_pool_check(w->pool, &why), WEIR_OK);
+    assert_int_equal(weir_pool_destroy(w->pool), WEIR_OK);
+    assert_int_equal(weir_device_destroy(w->device), WEIR_OK);
+    assert_int_equal(w->graphs.touched, 0);
+}
+
+static weir_block *take(struct world *w, size_t stream, uint64_t size)
+{
+    weir_block *block = NULL;
+    assert_int_equal(weir_pool_alloc(w->pool, w->stream[stream], size, 0, &block), WEIR_OK);
+    return block;
+}
+
+static void give(struct world *w, weir_block *block, size_t stream)
+{
+    assert_int_equal(weir_pool_free(w->pool, block, w->stream[stream]), WEIR_OK);
+}
+
+static uint64_t address_of_next(struct world *w, size_t stream, uint64_t size)
+{
+    weir_block *block = take(w, stream, size);
+    const uint64_t address = weir_block_address(block);
+    give(w, block, stream);
+    return address;
+}
+
+/* True if one of the blocks that a stream can get without growth of the pool has the address. */
+static bool comes_back(struct world *w, size_t stream, uint64_t address)
+{
+    bool found = false;
+    for (int i = 0; i < 8; i++) {
+        found |= weir_block_address(take(w, stream, BIG)) == address;
+    }
+    return found;
+}
+
+static void destroy_graph(struct world *w, uint64_t capture)
+{
+    assert_non_null(w->graphs.gone[capture]);
+    w->graphs.gone[capture](w->graphs.arg[capture]);
+    w->graphs.gone[capture] = NULL;
+}
+
+/* --- captures that the device tells --- */
+
+/* Memory freed in a capture serves the capture again, and nothing else before the graph is gone; then any stream. */
+TEST(memory_of_a_graph_stays_with_it)
+{
+    struct world w;
+    begin(&w, 0);
+    w.graphs.fake.event_complete = true;
+    w.graphs.capture[0] = 1;
+    weir_block *block = take(&w, 0, BIG);
+    const uint64_t address = weir_block_address(block);
+    give(&w, block, 0);
+    assert_int_equal(address_of_next(&w, 0, BIG), address);
+    assert_int_not_equal(address_of_next(&w, 1, BIG), address);
+    w.graphs.capture[0] = 0;
+    assert_int_not_equal(address_of_next(&w, 0, BIG), address);
+    w.graphs.capture[0] = 2; /* another graph */
+    assert_int_not_equal(address_of_next(&w, 0, BIG), address);
+    w.graphs.capture[0] = 0;
+    destroy_graph(&w, 1);
+    assert_true(comes_back(&w, 2, address));
+    destroy_graph(&w, 2);
+    end(&w);
+}
+
+/* The graph still writes a block that was allocated in its capture, whichever stream frees the block afterwards. */
+TEST(a_block_of_a_graph_stays_after_its_free)
+{
+    struct world w;
+    begin(&w, 0);
+    w.graphs.capture[0] = 1;
+    weir_block *kept = take(&w, 0, BIG);
+    weir_block *idle = take(&w, 0, BIG);
+    w.graphs.capture[0] = 0;
+    assert_ptr_equal(weir_block_stream(kept), w.stream[0]);
+    const uint64_t address = weir_block_address(kept);
+    const uint64_t idle_address = weir_block_address(idle);
+    give(&w, kept, 0);
+    assert_int_equal(weir_pool_free_idle(w.pool, idle), WEIR_OK);
+    w.graphs.fake.event_complete = true;
+    for (size_t stream = 0; stream < 3; stream++) {
+        const uint64_t next = address_of_next(&w, stream, BIG);
+        assert_true(next != address && next != idle_address);
+    }
+    destroy_graph(&w, 1);
+    weir_block *first = take(&w, 1, BIG);
+    weir_block *second = take(&w, 1, BIG);
+    weir_block *third = take(&w, 1, BIG);
+    weir_block *fourth = take(&w, 1, BIG);
+    const uint64_t found[] = {weir_block_address(first), weir_block_address(second), weir_block_address(third),
+                              weir_block_address(fourth)};
+    int back = 0;
+    for (size_t i = 0; i < 4; i++) {
+        back += found[i] == address || found[i] == idle_address;
+    }
+    assert_int_equal(back, 2);
+    end(&w);
+}
+
+/* A block from before the capture that is freed in it belongs to the graph as well. */
+TEST(a_block_that_is_freed_in_a_capture_stays)
+{
+    struct world w;
+    begin(&w, 0);
+    weir_block *block = take(&w, 0, BIG);
+    const uint64_t address = weir_block_address(block);
+    w.graphs.capture[0] = 1;
+    give(&w, block, 0);
+    assert_int_equal(address_of_next(&w, 0, BIG), address);
+    w.graphs.capture[0] = 0;
+    assert_int_not_equal(address_of_next(&w, 0, BIG), address);
+    destroy_graph(&w, 1);
+    end(&w);
+}
+
+/* The first launch comes after the work that the stream had queued: what was freed before may go into the graph. Memory
+ * of another stream may not, before the host has seen its work complete; and no stream is made to wait. */
+TEST(a_capture_takes_what_its_stream_freed_before)
+{
+    struct world w;
+    begin_pool(&w, weir_caching_strategy(), 0, 16 * MIB, 3);
+    weir_block *own = take(&w, 0, BIG);
+    const uint64_t own_address = weir_block_address(own);
+    weir_block *other = take(&w, 1, BIG);
+    const uint64_t other_address = weir_block_address(other);
+    give(&w, own, 0);
+    give(&w, other, 1);
+    w.graphs.capture[0] = 1;
+    weir_block *first = take(&w, 0, BIG);
+    assert_int_equal(weir_block_address(first), own_address);
+    weir_block *second = take(&w, 0, BIG);
+    assert_int_not_equal(weir_block_address(second), other_address);
+    weir_block *third = take(&w, 0, BIG);
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    weir_block *fourth = take(&w, 0, BIG); /* the limit forbids more: the host waits for the other stream */
+    assert_int_equal(weir_block_address(fourth), other_address);
+    assert_int_equal(weir_pool_get_stats(w.pool, &stats), WEIR_OK);
+    assert_int_equal(stats.waits, 0);
+    assert_int_equal(stats.syncs, 1);
+    assert_int_equal(w.graphs.waits, 0);
+    assert_int_equal(stats.device_failures, 0);
+    (void)third;
+    end(&w);
+}
+
+/* Memory that a captured stream freed before its capture cannot be waited for. The request of another stream fails; and
+ * nothing is recorded on the captured stream. */
+TEST(no_event_goes_into_a_capture)
+{
+    struct world w;
+    begin_pool(&w, weir_caching_strategy(), 0, BIG, 2);
+    weir_block *block = take(&w, 0, BIG);
+    give(&w, block, 0);
+    w.graphs.capture[0] = 1;
+    assert_int_equal(weir_pool_alloc(w.pool, w.stream[1], BIG, 0, &block), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir_stream_retire(w.pool, w.stream[0]), WEIR_ERR_BUSY);
+    weir_tick mark = 0;
+    assert_int_equal(weir_stream_mark(w.pool, w.stream[0], &mark), WEIR_ERR_BUSY);
+    assert_int_equal(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL), WEIR_OK);
+    w.graphs.capture[0] = 0;
+    assert_int_equal(weir_pool_alloc(w.pool, w.stream[1], BIG, 0, &block), WEIR_OK);
+    end(&w);
+}
+
+/* Inside a graph the hints order streams as they do outside. What one learns in a capture counts in it only. */
+TEST(forks_and_joins_are_learnt_from_hints)
+{
+    struct world w;
+    int fork = 0;
+    int join = 0;
+    begin(&w, 0);
+    weir_block *outside = take(&w, 1, BIG);
+    const uint64_t outside_address = weir_block_address(outside);
+    give(&w, outside, 1); /* work of stream 1 from before the capture, which is no part of the graph */
+    w.graphs.capture[0] = 1;
+    weir_block *block = take(&w, 0, BIG);
+    const uint64_t address = weir_block_address(block);
+    give(&w, block, 0);
+    assert_int_equal(weir_stream_recorded(w.pool, &fork, w.stream[0]), WEIR_OK);
+    w.graphs.capture[1] = 1;
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[1], &fork), WEIR_OK);
+    block = take(&w, 1, BIG);
+    assert_int_equal(weir_block_address(block), address);
+    give(&w, block, 1);
+    assert_int_not_equal(address_of_next(&w, 0, BIG), address); /* not joined yet */
+    assert_int_equal(weir_stream_recorded(w.pool, &join, w.stream[1]), WEIR_OK);
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[0], &join), WEIR_OK);
+    weir_block *first = take(&w, 0, BIG);
+    weir_block *second = take(&w, 0, BIG);
+    assert_true(weir_block_address(first) == address || weir_block_address(second) == address);
+    assert_true(weir_block_address(first) != outside_address && weir_block_address(second) != outside_address);
+    w.graphs.capture[0] = w.graphs.capture[1] = 0;
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[0], &join), WEIR_OK); /* an event of a capture that is over */
+    for (size_t i = 0; i < 2; i++) {
+        block = take(&w, 0, BIG);
+        assert_int_not_equal(weir_block_address(block), outside_address);
+    }
+    destroy_graph(&w, 1);
+    end(&w);
+}
+
+/* Waits and synchronisations that a program reports by mistake for captured work change nothing outside. */
+TEST(captured_work_never_completes)
+{
+    struct world w;
+    int event = 0;
+    begin(&w, 0);
+    w.graphs.capture[0] = 1;
+    const uint64_t address = address_of_next(&w, 0, BIG);
+    assert_int_equal(weir_stream_recorded(w.pool, &event, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_stream_synced(w.pool, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_event_synced(w.pool, &event), WEIR_OK);
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[1], &event), WEIR_OK);
+    w.graphs.fake.event_complete = true;
+    assert_int_not_equal(address_of_next(&w, 1, BIG), address);
+    assert_int_not_equal(address_of_next(&w, 2, BIG), address);
+    destroy_graph(&w, 1);
+    end(&w);
+}
+
+TEST(strategies_with_lanes_of_their_own_keep_to_it)
+{
+    struct world w;
+    begin_pool(&w, weir_size_class_strategy(), 0, 0, 3);
+    for (uint64_t size = 2048; size <= BIG; size *= 16) {
+        w.graphs.capture[0] = 1;
+        const uint64_t address = address_of_next(&w, 0, size);
+        assert_int_equal(address_of_next(&w, 0, size), address);
+        w.graphs.capture[0] = 0;
+        assert_int_not_equal(address_of_next(&w, 0, size), address);
+        assert_int_not_equal(address_of_next(&w, 1, size), address);
+    }
+    destroy_graph(&w, 1);
+    end(&w);
+}
+
+/* The graph may be destroyed after the pool, which has left a note of its own with the device. */
+TEST(a_graph_outlives_the_pool)
+{
+    struct world w;
+    begin(&w, 0);
+    w.graphs.capture[0] = 1;
+    (void)take(&w, 0, BIG);
+    w.graphs.capture[0] = 0;
+    end(&w);
+    destroy_graph(&w, 1);
+}
+
+/* The device may use the number of a destroyed graph again, while work from before the first capture still runs: the
+ * memory of the second graph does not go with that of the first. */
+TEST(a_number_that_is_used_again_is_of_another_graph)
+{
+    struct world w;
+    begin(&w, 0);
+    give(&w, take(&w, 0, BIG), 0);
+    w.graphs.capture[0] = 1;
+    (void)take(&w, 0, BIG);
+    destroy_graph(&w, 1);
+    weir_block *block = take(&w, 0, BIG);
+    const uint64_t address = weir_block_address(block);
+    give(&w, block, 0);
+    w.graphs.capture[0] = 0;
+    w.graphs.fake.event_complete = true;
+    assert_false(comes_back(&w, 1, address));
+    destroy_graph(&w, 1);
+    assert_true(comes_back(&w, 1, address));
+    end(&w);
+}
+
+/* Without word of the graph's end its memory stays aside until the pool's end. */
+TEST(a_device_that_does_not_tell_the_end)
+{
+    struct world w;
+    begin(&w, 0);
+    w.graphs.tells = false;
+    w.graphs.capture[0] = 1;
+    const uint64_t address = address_of_next(&w, 0, BIG);
+    w.graphs.capture[0] = 0;
+    assert_int_not_equal(address_of_next(&w, 0, BIG), address);
+    end(&w);
+}
+
+/* A stream that other streams' captures forbid to touch counts as captured for events and as itself for blocks. */
+TEST(a_stream_that_is_captured_by_implication)
+{
+    struct world w;
+    begin(&w, 0);
+    w.graphs.capture[0] = WEIR_CAPTURE_IMPLICIT;
+    const uint64_t address = address_of_next(&w, 0, BIG);
+    assert_int_equal(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL), WEIR_OK);
+    assert_int_equal(address_of_next(&w, 0, BIG), address);
+    w.graphs.capture[0] = 0;
+    assert_int_equal(address_of_next(&w, 0, BIG), address);
+    end(&w);
+}
+
+/* --- captures that the program tells --- */
+
+/* A pool that is told asks nothing in calls for blocks. */
+TEST(a_pool_that_is_told_does_not_ask)
+{
+    struct world w;
+    begin(&w, WEIR_POOL_CAPTURES_TOLD);
+    for (size_t i = 0; i < 100; i++) {
+        (void)address_of_next(&w, 0, BIG);
+    }
+    assert_int_equal(w.graphs.asked, 0);
+    end(&w);
+    begin(&w, 0);
+    (void)address_of_next(&w, 0, BIG);
+    assert_int_equal(w.graphs.asked, 2);
+    end(&w);
+}
+
+/* Captures on any stream share the memory of their capture pool, one after the other. */
+TEST(captures_of_a_capture_pool_share_their_memory)
+{
+    struct world w;
+    weir_capture_pool *captures = NULL;
+    weir_capture_stats stats = WEIR_CAPTURE_STATS_INIT;
+    begin(&w, WEIR_POOL_CAPTURES_TOLD);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_OK);
+    uint64_t address = 0;
+    for (size_t stream = 0; stream < 3; stream++) {
+        assert_int_equal(weir_capture_begin(captures, w.stream[stream]), WEIR_OK);
+        w.graphs.capture[stream] = 1;
+        weir_block *block = take(&w, stream, BIG);
+        address = stream == 0 ? weir_block_address(block) : address;
+        assert_int_equal(weir_block_address(block), address);
+        assert_int_equal(weir_capture_get_stats(captures, &stats), WEIR_OK);
+        assert_int_equal(stats.live_bytes, BIG);
+        assert_int_equal(stats.captures, stream + 1);
+        give(&w, block, stream);
+        w.graphs.capture[stream] = 0;
+        assert_int_equal(weir_capture_end(captures), WEIR_OK);
+        assert_int_not_equal(address_of_next(&w, stream, BIG), address);
+    }
+    assert_int_equal(weir_capture_get_stats(captures, &stats), WEIR_OK);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_true(stats.free_bytes >= BIG);
+    assert_int_equal(weir_pool_destroy(w.pool), WEIR_ERR_BUSY);
+    w.graphs.fake.event_complete = true;
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    assert_true(comes_back(&w, 1, address));
+    end(&w);
+}
+
+/* A stream drawn in by a wait follows the capture, and what it frees serves the next one. */
+TEST(a_fork_in_a_capture_pool)
+{
+    struct world w;
+    int fork = 0;
+    weir_capture_pool *captures = NULL;
+    begin(&w, WEIR_POOL_CAPTURES_TOLD);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_OK);
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_OK);
+    w.graphs.capture[0] = w.graphs.capture[1] = 1;
+    assert_int_equal(weir_stream_recorded(w.pool, &fork, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[1], &fork), WEIR_OK);
+    weir_block *block = take(&w, 1, BIG);
+    const uint64_t address = weir_block_address(block);
+    give(&w, block, 1);
+    w.graphs.capture[0] = w.graphs.capture[1] = 0;
+    assert_int_equal(weir_capture_end(captures), WEIR_OK);
+    assert_int_not_equal(address_of_next(&w, 1, BIG), address);
+    assert_int_equal(weir_capture_begin(captures, w.stream[2]), WEIR_OK);
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[1], &fork), WEIR_OK); /* an event of the capture before */
+    assert_int_not_equal(address_of_next(&w, 1, BIG), address);
+    assert_int_equal(address_of_next(&w, 2, BIG), address);
+    assert_int_equal(weir_capture_end(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    end(&w);
+}
+
+/* A graph that is destroyed without a launch has not waited for the work before its capture: that work may still touch
+ * what the capture freed. */
+TEST(a_graph_without_a_launch_leaves_its_memory_to_earlier_work)
+{
+    struct world w;
+    begin(&w, 0);
+    weir_block *freed_before = take(&w, 0, BIG);
+    weir_block *freed_inside = take(&w, 0, BIG);
+    const uint64_t addresses[] = {weir_block_address(freed_before), weir_block_address(freed_inside)};
+    give(&w, freed_before, 0);
+    w.graphs.capture[0] = 1;
+    weir_block *inside = take(&w, 0, BIG);
+    assert_int_equal(weir_block_address(inside), addresses[0]);
+    give(&w, inside, 0);
+    give(&w, freed_inside, 0);
+    w.graphs.capture[0] = 0;
+    destroy_graph(&w, 1);
+    for (size_t i = 0; i < 3; i++) {
+        const uint64_t address = weir_block_address(take(&w, 1, BIG));
+        assert_true(address != addresses[0] && address != addresses[1]);
+    }
+    w.graphs.fake.event_complete = true;
+    int found = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const uint64_t address = weir_block_address(take(&w, 1, BIG));
+        found += address == addresses[0] || address == addresses[1];
+    }
+    assert_int_equal(found, 2);
+    end(&w);
+}
+
+/* The same for a stream that was drawn into a capture: not even the graph comes after its earlier work. */
+TEST(a_drawn_in_stream_frees_a_block_from_outside)
+{
+    struct world w;
+    int fork = 0;
+    begin(&w, 0);
+    weir_block *block = take(&w, 1, BIG);
+    const uint64_t address = weir_block_address(block);
+    w.graphs.capture[0] = 1;
+    (void)take(&w, 0, 512);
+    assert_int_equal(weir_stream_recorded(w.pool, &fork, w.stream[0]), WEIR_OK);
+    w.graphs.capture[1] = 1;
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[1], &fork), WEIR_OK);
+    give(&w, block, 1);
+    assert_int_not_equal(address_of_next(&w, 1, BIG), address);
+    w.graphs.capture[0] = w.graphs.capture[1] = 0;
+    destroy_graph(&w, 1);
+    assert_int_not_equal(address_of_next(&w, 2, BIG), address);
+    w.graphs.fake.event_complete = true;
+    assert_true(comes_back(&w, 2, address));
+    end(&w);
+}
+
+/* An order between streams inside a capture that the program does not tell is no order for the pool. */
+TEST(hints_of_an_untold_capture_are_not_taken)
+{
+    struct world w;
+    int event = 0;
+    begin(&w, WEIR_POOL_CAPTURES_TOLD);
+    weir_block *block = take(&w, 1, BIG);
+    const uint64_t address = weir_block_address(block);
+    give(&w, block, 1);
+    w.graphs.capture[0] = w.graphs.capture[1] = 1;
+    assert_int_equal(weir_stream_recorded(w.pool, &event, w.stream[1]), WEIR_OK);
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[0], &event), WEIR_OK);
+    assert_int_equal(weir_stream_synced(w.pool, w.stream[1]), WEIR_OK);
+    w.graphs.capture[0] = w.graphs.capture[1] = 0;
+    assert_int_not_equal(address_of_next(&w, 0, BIG), address);
+    end(&w);
+}
+
+TEST(tags_go_into_captures)
+{
+    struct world w;
+    weir_tag tag = 0;
+    begin(&w, 0);
+    assert_int_equal(weir_pool_tag(w.pool, "graph", &tag), WEIR_OK);
+    assert_int_equal(weir_stream_set_tag(w.pool, w.stream[0], tag), WEIR_OK);
+    w.graphs.capture[0] = 1;
+    const weir_block *block = take(&w, 0, BIG);
+    assert_int_equal(weir_block_tag(block), tag);
+    destroy_graph(&w, 1);
+    end(&w);
+}
+
+/* --- refusals --- */
+
+TEST(refused_calls_change_nothing)
+{
+    struct world w;
+    weir_capture_pool *captures = NULL;
+    weir_capture_pool *others = NULL;
+    begin(&w, 0);
+    assert_int_equal(weir_capture_pool_create(NULL, &captures), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_pool_create(w.pool, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_pool_hold(NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_pool_release(NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_begin(NULL, w.stream[0]), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_end(NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_get_stats(NULL, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_create(w.pool, &others), WEIR_OK);
+    assert_int_equal(weir_capture_begin(captures, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_end(captures), WEIR_ERR_INVALID);
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_capture_begin(captures, w.stream[1]), WEIR_ERR_BUSY);
+    assert_int_equal(weir_capture_begin(others, w.stream[0]), WEIR_ERR_BUSY);
+    assert_int_equal(weir_capture_pool_hold(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_ERR_BUSY);
+    assert_int_equal(weir_capture_end(captures), WEIR_OK);
+    assert_int_equal(weir_capture_begin(others, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_capture_end(others), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(others), WEIR_OK);
+    end(&w);
+    struct fake_device plain;
+    weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    fake_init(&plain);
+    fake_without_ordering(&plain);
+    assert_int_equal(weir_device_create(&plain.ops, &plain, &config.device), WEIR_OK);
+    config.strategy = weir_caching_strategy();
+    assert_int_equal(weir_pool_create(&config, &w.pool), WEIR_OK);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir_pool_destroy(w.pool), WEIR_OK);
+    assert_int_equal(weir_device_destroy(config.device), WEIR_OK);
+}
+
+/* An adaptor asks the device that it wraps, also one with more abilities than groups of functions. */
+TEST(an_adaptor_passes_the_question_on)
+{
+    struct world w;
+    weir_device *counted = NULL;
+    begin(&w, 0);
+    w.graphs.capture[1] = 5;
+    assert_int_equal(weir_count_create(w.device, &counted), WEIR_OK);
+    uint64_t capture = 0;
+    assert_int_equal(weir_device_stream_capture(counted, native(1), &capture, NULL, NULL), WEIR_OK);
+    assert_int_equal(capture, 5);
+    assert_int_equal(weir_device_destroy(counted), WEIR_OK);
+    w.graphs.capture[1] = 0;
+    end(&w);
+    struct fake_device paged;
+    fake_init(&paged);
+    paged.info.abilities |= WEIR_DEVICE_PAGEWISE;
+    weir_device *inner = NULL;
+    assert_int_equal(weir_device_create(&paged.ops, &paged, &inner), WEIR_OK);
+    assert_int_equal(weir_count_create(inner, &counted), WEIR_OK);
+    assert_int_equal(weir_device_stream_capture(counted, native(1), &capture, NULL, NULL), WEIR_OK);
+    assert_int_equal(capture, 0);
+    assert_int_equal(weir_device_destroy(counted), WEIR_OK);
+    assert_int_equal(weir_device_destroy(inner), WEIR_OK);
+}
