@@ -728,6 +728,7 @@ TEST(test_base)
     assert_true(base <= second && second + 5 * MIB <= base + size);
     assert_int_equal((uintptr_t)size % (2 * MIB), 0);
     assert_ptr_equal(host.base(base, NULL), base);
+    assert_ptr_not_equal(host.base(base + size, NULL), base);
     assert_null(host.base(NULL, &size));
     host.free(block, 0, 0, streams[0]);
     host.free(second, 0, 0, streams[0]);

@@ -278,7 +278,7 @@ void test_no_memory_is_an_exception()
 void test_fraction_and_settings()
 {
     {
-        Machine machine(256 * MIB, "virtual_memory:1,report:0");
+        Machine machine(256 * MIB, "virtual_memory:0,report:0");
         Pluggable torch;
         torch.memory_fraction(0.25, 0);
         void *block = torch.malloc(40 * MIB, 0, machine.stream[0]);
