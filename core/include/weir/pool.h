@@ -388,6 +388,7 @@ typedef struct weir_oom_lane {
     uint64_t largest_bytes; /* the largest range */
     weir_tick waits_for;    /* if not 0: a point in the order of the stream for which waiting failed, so it may not be
                                reached yet */
+    bool of_graph;          /* the memory belongs to a graph that was captured on the stream (weir/capture.h) */
 } weir_oom_lane;
 
 /* A region with free memory between live blocks. */
@@ -408,7 +409,8 @@ typedef struct weir_oom_region {
     X(FREE_BLOCKS) /* free the live blocks between `address` and `address` + `size`: `bytes` in `blocks` blocks */     \
     X(WAIT)        /* synchronise `stream` (0: every stream), where weir failed to, and call               \
                       weir_stream_synced for it, or retire it */           \
-    X(ASK_LESS)    /* request at most `bytes`, with an `align` of 0 */
+    X(ASK_LESS)    /* request at most `bytes`, with an `align` of 0 */                                                 \
+    X(END_GRAPH)   /* destroy the graph that was captured on `stream`, or release its capture pool (weir/capture.h) */
 
 typedef enum weir_advice_kind {
 #define WEIR_ADVICE_ENUM(name) WEIR_ADVICE_##name,
@@ -428,7 +430,7 @@ typedef struct weir_oom_advice {
 } weir_oom_advice;
 
 #define WEIR_OOM_ENTRIES 6 /* the most entries of each list in a weir_oom_record */
-#define WEIR_OOM_ADVICE 4  /* at most: RAISE_LIMIT or DEVICE_ROOM, and one piece of advice of each other kind */
+#define WEIR_OOM_ADVICE 4  /* at most: RAISE_LIMIT or DEVICE_ROOM, WAIT or END_GRAPH, and one of each other kind */
 
 /* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_explain (weir/budget.h)
  * formats a report. */

@@ -189,9 +189,21 @@ static void advise_freeing(weir_oom_record *record, const struct snapshot *snaps
     }
 }
 
-/* Advises to wait for a stream. Free memory is stuck on a stream only if the pool's wait for that stream has failed. */
-static void advise_waiting(weir_oom_record *record, const struct snapshot *snapshot, struct need need)
+/* Returns the number of the program's stream: for a stand-in, that of the stream that it stands for. Pool lock held. */
+static uint32_t program_lane(const weir_pool *pool, size_t lane)
 {
+    WEIR_ASSERT(lane < pool->lanes);
+    const weir_stream *stream = pool->streams[lane];
+    return stream != NULL && is_stand_in(stream) ? stream->as.of->lane : (uint32_t)lane;
+}
+
+/* Advises to wait for a stream. Free memory is stuck on a stream only if the pool's wait for that stream has failed, or
+ * if the stream stands for a captured one: then the graph has to go. */
+static void advise_waiting(weir_oom_record *record, const weir_pool *pool, const struct snapshot *snapshot,
+                           struct need need)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    bool of_graphs = false;
     struct window window;
     uint32_t most = 0;
     bool any = false;
@@ -202,13 +214,16 @@ static void advise_waiting(weir_oom_record *record, const struct snapshot *snaps
     }
     for (uint32_t stream = 1; any && stream <= most; stream++) {
         need.waived = stream;
+        const bool of_graph = is_stand_in(pool->streams[stream]);
+        of_graphs |= of_graph;
         if (cheapest_window(snapshot, &need, &window) && window.blocks == 0) {
-            advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_WAIT, .stream = stream});
+            const weir_advice_kind kind = of_graph ? WEIR_ADVICE_END_GRAPH : WEIR_ADVICE_WAIT;
+            advise(record, (weir_oom_advice){.kind = kind, .stream = program_lane(pool, stream)});
             return;
         }
     }
     need.waived = SNAPSHOT_SEVERAL;
-    if (any && cheapest_window(snapshot, &need, &window) && window.blocks == 0) {
+    if (any && !of_graphs && cheapest_window(snapshot, &need, &window) && window.blocks == 0) {
         advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_WAIT});
     }
 }
@@ -309,7 +324,7 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
     } else if (capacity == 0 || wanted <= capacity) {
         advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_RAISE_LIMIT, .bytes = wanted});
     }
-    advise_waiting(record, snapshot, need);
+    advise_waiting(record, pool, snapshot, need);
     const uint64_t most = mapping->most < capacity ? mapping->most : capacity; /* 0 if either is unknown */
     const uint64_t room = most > mapping->pinned ? (most - mapping->pinned) & ~(mapping->granule - 1) : 0;
     const uint64_t less = room > record->usable_bytes ? room : record->usable_bytes;
@@ -396,11 +411,13 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
         const uint32_t kept = record->lane_count < WEIR_OOM_ENTRIES ? record->lane_count : WEIR_OOM_ENTRIES - 1;
         WEIR_ASSERT(record->lane_count <= WEIR_OOM_ENTRIES);
         memmove(&record->lanes[place + 1], &record->lanes[place], (kept - place) * sizeof(record->lanes[0]));
-        const weir_tick last = lane == WEIR_LANE_OPEN ? 0 : pool->streams[lane]->last_free;
-        record->lanes[place] = (weir_oom_lane){.stream = (uint32_t)lane,
+        const bool of_graph = lane != WEIR_LANE_OPEN && is_stand_in(pool->streams[lane]);
+        const weir_tick last = lane == WEIR_LANE_OPEN || of_graph ? 0 : pool->streams[lane]->last_free;
+        record->lanes[place] = (weir_oom_lane){.stream = program_lane(pool, lane),
                                                .free_bytes = stats.bytes,
                                                .largest_bytes = stats.largest_bytes,
-                                               .waits_for = last > limits[lane] ? last : 0};
+                                               .waits_for = last > limits[lane] ? last : 0,
+                                               .of_graph = of_graph};
         record->lane_count = kept + 1;
     }
 }
@@ -562,7 +579,7 @@ static void add_advice(weir_oom_record *record, const struct request *request, c
     if (snapshot->pieces == NULL || pool->strategy->gather == NULL) {
         return;
     }
-    advise_waiting(record, snapshot, need);
+    advise_waiting(record, pool, snapshot, need);
     advise_less(record, request, growth);
     advise_freeing(record, snapshot, &need, growth);
 }
@@ -668,7 +685,7 @@ static void say_lanes(struct text *text, const weir_oom_record *record)
         if (lane->stream == 0) {
             say(text, "any stream");
         } else {
-            say(text, "stream %u", lane->stream);
+            say(text, lane->of_graph ? "a graph of stream %u" : "stream %u", lane->stream);
         }
         say(text, ": %s, the largest %s", plain_size(lane->free_bytes, a), plain_size(lane->largest_bytes, b));
         if (lane->largest_bytes < record->size) {
@@ -737,6 +754,9 @@ static void say_advice(struct text *text, const weir_oom_record *record, const w
         break;
     case WEIR_ADVICE_ASK_LESS:
         say(text, "ask for at most %" PRIu64 " bytes (%s)", advice->bytes, plain_size(advice->bytes, a));
+        break;
+    case WEIR_ADVICE_END_GRAPH:
+        say(text, "destroy the graph that was captured on stream %u, or release its capture pool", advice->stream);
         break;
     case WEIR_ADVICE_COUNT:
     default:

@@ -564,6 +564,35 @@ TEST(hints_of_an_untold_capture_are_not_taken)
     end(&w);
 }
 
+/* The record of a refused request names the graph that holds the memory, and what ends it. */
+TEST(a_refused_request_names_the_graph)
+{
+    struct world w;
+    char text[2048];
+    weir_block *block = NULL;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    begin_pool(&w, weir_caching_strategy(), 0, BIG, 2);
+    w.graphs.fake.event_complete = true;
+    w.graphs.capture[1] = 1;
+    (void)address_of_next(&w, 1, BIG);
+    w.graphs.capture[1] = 0;
+    assert_int_equal(weir_pool_alloc(w.pool, w.stream[0], BIG, 0, &block), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir_pool_get_oom(w.pool, &record), WEIR_OK);
+    assert_int_equal(record.lane_count, 1);
+    assert_true(record.lanes[0].of_graph);
+    assert_int_equal(record.lanes[0].stream, 2);
+    assert_int_equal(record.lanes[0].waits_for, 0);
+    assert_int_equal(record.advice_count, 2);
+    assert_int_equal(record.advice[1].kind, WEIR_ADVICE_END_GRAPH);
+    assert_int_equal(record.advice[1].stream, 2);
+    (void)weir_oom_explain(&record, text, sizeof(text));
+    assert_non_null(strstr(text, "a graph of stream 2: 4.00 MiB"));
+    assert_non_null(strstr(text, "destroy the graph that was captured on stream 2"));
+    destroy_graph(&w, 1);
+    assert_int_equal(weir_pool_alloc(w.pool, w.stream[0], BIG, 0, &block), WEIR_OK);
+    end(&w);
+}
+
 TEST(tags_go_into_captures)
 {
     struct world w;
