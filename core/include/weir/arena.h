@@ -14,6 +14,9 @@
  * An arena belongs to one stream of one pool. Its chunks are blocks of the pool, so the pool does all ordering, limits,
  * statistics and recording. Inside a chunk an alloc moves a pointer.
  *
+ * Captured graphs (weir/capture.h). An arena hands out its chunks again without asking the pool, so it is not for work
+ * that is captured: a later launch would write over what the arena has given to other work.
+ *
  * The rule of stream order. After a reset or rewind the caller must not queue new work that uses the released
  * addresses. Work that the arena's stream queued before may still use them: the arena hands the memory out again only
  * for later work of the same stream, or returns it to the pool, which tracks the work that may still touch it. The

@@ -99,6 +99,7 @@ static uint64_t saturating_multiply(uint64_t a, uint64_t b)
 
 struct question {
     weir_pool *pool;
+    const weir_stream *stream;
     uint64_t exact; /* the request in whole granules of the strategy */
     uint64_t unit;  /* bytes that a request uses up: the front cache and the strategy round up */
     uint64_t count;
@@ -136,10 +137,32 @@ static void note_piece(struct question *q, uint64_t size, bool set_apart, bool p
     }
 }
 
+/* False if no end of work lets the asking stream have what was freed on the stream up to the tick: memory of a graph,
+ * and of a stream that is being captured, which nothing can wait for. Pool lock held. */
+static bool may_come(const struct question *q, const weir_stream *stream, weir_tick tick)
+{
+    WEIR_ASSERT(pool_is_locked(q->pool));
+    const bool stays = is_stand_in(stream) || atomic_load_explicit(&stream->stand_in, memory_order_relaxed) != NULL;
+    return !stays || stream == q->stream || tick <= done_on(stream) || tick <= clock_at(q->stream, stream->lane);
+}
+
+static bool all_may_come(const struct question *q, const weir_block *block)
+{
+    const struct weir_use *use = block_uses(block)->first;
+    while (use != NULL && may_come(q, use->stream, use->tick)) {
+        use = use->next;
+    }
+    return use == NULL;
+}
+
 static bool look_at_range(void *ctx, const weir_range_info *range)
 {
     struct question *q = ctx;
     q->looks--;
+    const weir_stream *stream = range->lane != WEIR_LANE_OPEN ? q->pool->streams[range->lane] : NULL;
+    if (stream != NULL && !may_come(q, stream, stream->last_free)) {
+        return q->looks > 0;
+    }
     note_piece(q, range->size, range->set_apart,
                range->token != NULL && state_of((const weir_block *)range->token) == BLOCK_LIVE);
     if (q->pool->vm == NULL) {
@@ -176,7 +199,9 @@ static void look_at_freed_blocks(struct question *q, const weir_stream *stream)
         }
     }
     for (const weir_block *block = q->pool->pending; block != NULL && q->looks > 0; q->looks--) {
-        note_piece(q, block_capacity(block), false, false);
+        if (all_may_come(q, block)) {
+            note_piece(q, block_capacity(block), false, false);
+        }
         block = block_uses(block)->next;
     }
 }
@@ -308,8 +333,13 @@ weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, uint64_t s
     if (fit == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: fit is NULL", function);
     }
+    status = weir__capture_route(&stream); /* in a capture, what a request there would get */
+    if (status != WEIR_OK) {
+        return status;
+    }
     struct question q = {
         .pool = pool,
+        .stream = stream,
         .exact = round_up(size, pool->granule_mask + 1),
         .count = count,
         .granularity = pool->vm != NULL ? weir__vm_granule(pool) : weir__region_granularity(pool),

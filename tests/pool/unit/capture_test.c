@@ -593,6 +593,33 @@ TEST(a_refused_request_names_the_graph)
     end(&w);
 }
 
+/* In a capture would_fit answers for the capture: memory with work of another stream under way may be waited for on the
+ * host only, and what a graph has freed serves its own capture. */
+TEST(would_fit_knows_captures)
+{
+    struct world w;
+    uint64_t fit = 0;
+    begin_pool(&w, weir_caching_strategy(), 0, BIG, 2);
+    w.graphs.capture[0] = 1;
+    (void)address_of_next(&w, 0, BIG);
+    assert_int_equal(weir_pool_would_fit(w.pool, w.stream[0], BIG, 2, &fit), WEIR_OK);
+    assert_int_equal(fit, 1);
+    assert_int_equal(weir_pool_would_fit(w.pool, w.stream[1], BIG, 2, &fit), WEIR_OK);
+    assert_int_equal(fit, 0);
+    w.graphs.capture[0] = 0;
+    assert_int_equal(weir_pool_would_fit(w.pool, w.stream[0], BIG, 2, &fit), WEIR_OK);
+    assert_int_equal(fit, 0);
+    destroy_graph(&w, 1);
+    w.graphs.fake.event_complete = true;
+    give(&w, take(&w, 0, BIG), 0);
+    w.graphs.fake.event_complete = false;
+    w.graphs.capture[0] = 2; /* nothing can wait for what the stream freed before */
+    (void)take(&w, 0, 512);
+    assert_int_equal(weir_pool_would_fit(w.pool, w.stream[1], BIG, 2, &fit), WEIR_OK);
+    assert_int_equal(fit, 0);
+    end(&w);
+}
+
 TEST(tags_go_into_captures)
 {
     struct world w;
