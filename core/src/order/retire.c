@@ -67,7 +67,9 @@ void weir__order_leave_capture(weir_stream *stand_in)
     weir_stream *stream = stand_in->as.of;
     if (is_standing(stand_in)) {
         atomic_store_explicit(&stream->stand_in, NULL, memory_order_relaxed);
-        stream->quick = stream->owner->asks ? NULL : stream->pool;
+        if (!stream->owner->asks) {
+            stream->quick = stream->pool;
+        }
     }
 }
 

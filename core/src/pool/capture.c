@@ -104,7 +104,9 @@ static weir_stream *enter(struct weir_capture_pool *captures, weir_stream *strea
         captures->open = true;
         captures->begun++;
     }
-    stream->quick = NULL;
+    if (!pool->asks) { /* else it is NULL already, and other threads may read it now */
+        stream->quick = NULL;
+    }
     atomic_store_explicit(&stream->stand_in, stand_in, memory_order_release);
     pool_unlock(pool);
     return stand_in;

@@ -13,6 +13,7 @@
 #include <weir/ascendcl.h>
 #include <weir/capture.h>
 
+#include <pthread.h>
 #include <string.h>
 
 enum { STREAMS = 3, BLOCKS = 24, GRAPHS = 3, STEPS = 150 };
@@ -245,23 +246,25 @@ static void step(struct program *p)
     }
 }
 
-static void make(struct program *p, uint64_t seed)
+static void make_pool_for(struct program *p)
 {
-    static const uint32_t memory[] = {0, WEIR_POOL_REGIONS};
-    *p = (struct program){.random = seed * 977 + 1};
     acl_ok(aclrtSetDevice(0));
     ok(weir_acl_device_create(NULL, &p->device));
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = p->device;
     config.strategy = weir_caching_strategy();
     const bool told = rnd(p, 3) == 0;
-    config.flags = memory[rnd(p, 2)] | (told ? (uint32_t)WEIR_POOL_CAPTURES_TOLD : 0);
+    config.flags = (rnd(p, 2) == 0 ? (uint32_t)WEIR_POOL_REGIONS : 0) | (told ? (uint32_t)WEIR_POOL_CAPTURES_TOLD : 0);
     config.limit_bytes = rnd(p, 2) == 0 ? 0 : (8 + rnd(p, 24)) * MIB;
     config.growth = (weir_growth)rnd(p, 3);
     ok(weir_pool_create(&config, &p->pool));
     if (told || rnd(p, 3) == 0) {
         ok(weir_capture_pool_create(p->pool, &p->captures));
     }
+}
+
+static void make_streams(struct program *p)
+{
     for (size_t i = 0; i < STREAMS; i++) {
         p->native[i] = new_stream();
         ok(weir_acl_stream(p->pool, p->native[i], &p->stream[i]));
@@ -269,45 +272,102 @@ static void make(struct program *p, uint64_t seed)
     acl_ok(aclrtCreateEventExWithFlag(&p->event, ACL_EVENT_SYNC));
 }
 
-static void unmake(struct program *p)
+/* Ends the capture and frees everything. */
+static void finish(struct program *p)
 {
-    const char *why = "";
     end(p);
-    ok(weir_pool_check(p->pool, &why));
     while (p->graph_count > 0) {
         destroy(p);
     }
-    acl_ok(aclrtSynchronizeDevice());
     while (p->count > 0) {
         give(p, p->count - 1);
     }
+    ok(weir_acl_destroy_event(p->pool, p->event));
+}
+
+static void end_pool(struct program *p)
+{
+    const char *why = "";
+    ok(weir_pool_check(p->pool, &why));
+    acl_ok(aclrtSynchronizeDevice());
     if (p->captures != NULL) {
         ok(weir_capture_pool_release(p->captures));
     }
     ok(weir_pool_trim(p->pool, 0, WEIR_TRIM_WAIT, NULL));
     assert_int_equal(pool_stats(p->pool).reserved_bytes, 0); /* the graphs are gone: nothing stays aside */
-    ok(weir_acl_destroy_event(p->pool, p->event));
     ok(weir_pool_destroy(p->pool));
+}
+
+static void end_streams(struct program *p)
+{
     for (size_t i = 0; i < STREAMS; i++) {
         acl_ok(aclrtDestroyStream(p->native[i]));
     }
-    ok(weir_device_destroy(p->device));
+}
+
+static void expect_no_finding(uint64_t seed)
+{
+    if (weir_ascendcl_finding_count(NULL) != 0) {
+        char text[512];
+        (void)weir_ascendcl_finding(0, text, sizeof(text));
+        fail_msg("seed %lu: %s", (unsigned long)seed, text);
+    }
 }
 
 TEST(random_programs_with_captures)
 {
     const uint64_t count = seeds_count(150, 1);
     for (uint64_t seed = seeds_first(); seed < seeds_first() + count; seed++) {
-        struct program p;
-        make(&p, seed);
+        struct program p = {.random = seed * 977 + 1};
+        make_pool_for(&p);
+        make_streams(&p);
         for (int i = 0; i < STEPS; i++) {
             step(&p);
         }
-        unmake(&p);
-        if (weir_ascendcl_finding_count(NULL) != 0) {
-            char text[512];
-            (void)weir_ascendcl_finding(0, text, sizeof(text));
-            fail_msg("seed %lu: %s", (unsigned long)seed, text);
+        finish(&p);
+        end_pool(&p);
+        end_streams(&p);
+        ok(weir_device_destroy(p.device));
+        expect_no_finding(seed);
+    }
+}
+
+static void *play(void *program)
+{
+    struct program *p = program;
+    acl_ok(aclrtSetDevice(0));
+    make_streams(p);
+    for (int i = 0; i < STEPS; i++) {
+        step(p);
+    }
+    finish(p);
+    for (size_t i = 0; i < STREAMS; i++) {
+        ok(weir_stream_retire(p->pool, p->stream[i]));
+    }
+    end_streams(p);
+    return NULL;
+}
+
+/* Threads capture at the same time, on streams of their own over one pool. */
+TEST(threads_capture_over_one_pool)
+{
+    enum { THREADS = 3 };
+    struct program of_pool = {.random = 1};
+    acl_ok(aclrtSetDevice(0));
+    ok(weir_acl_device_create(NULL, &of_pool.device));
+    of_pool.pool = make_pool(of_pool.device);
+    for (uint64_t round = 0; round < 10; round++) {
+        pthread_t threads[THREADS];
+        struct program programs[THREADS];
+        for (size_t i = 0; i < THREADS; i++) {
+            programs[i] = (struct program){.random = round * 31 + i, .pool = of_pool.pool};
+            assert_int_equal(pthread_create(&threads[i], NULL, play, &programs[i]), 0);
+        }
+        for (size_t i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
         }
     }
+    end_pool(&of_pool);
+    ok(weir_device_destroy(of_pool.device));
+    expect_no_finding(0);
 }
