@@ -313,3 +313,27 @@ int main(int count, char **arguments)
     (void)setenv("WEIR_ASCENDCL_PIN_LIMIT", "8MiB", 1);
     return run_all_tests("tests");
 }
+
+/* --- captured graphs --- */
+
+/* A graph copies from the block in each launch, so the block is not freed in the order of a captured stream. */
+TEST(a_block_is_not_freed_into_a_capture)
+{
+    weir_device *device = make_device(0);
+    weir_host_pool *pool = make_host_pool(device, GIVEN, 0);
+    aclrtStream stream = new_stream();
+    aclmdlRI graph = NULL;
+    void *small = host_block(pool, 100);
+    void *large = host_block(pool, 3 * MIB);
+    acl_ok(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    fails(weir_host_free_after(pool, small, stream), WEIR_ERR_BUSY);
+    fails(weir_host_free_after(pool, large, stream), WEIR_ERR_BUSY);
+    assert_non_null(strstr(weir_last_error(), "is being captured"));
+    acl_ok(aclmdlRICaptureEnd(stream, &graph));
+    acl_ok(aclmdlRIDestroy(graph));
+    ok(weir_host_free_after(pool, small, stream));
+    ok(weir_host_free_after(pool, large, stream));
+    ok(weir_host_pool_destroy(pool));
+    acl_ok(aclrtDestroyStream(stream));
+    ok(weir_device_destroy(device));
+}

@@ -1077,10 +1077,26 @@ static bool has_streams(const weir_host_pool *pool, const char *call, weir_statu
     return true;
 }
 
+/* Refuses a stream that is being captured: the graph reads and writes the memory in each launch. */
+static weir_status refuse_captured(const weir_host_pool *pool, void *native_stream)
+{
+    uint64_t capture = 0;
+    (void)!weir_device_stream_capture(pool->runtime.device, native_stream, &capture, NULL, NULL);
+    return capture != 0 && capture != WEIR_CAPTURE_IMPLICIT
+               ? weir_refuse(WEIR_ERR_BUSY,
+                             "weir_host_free_after: stream %p is being captured: free the block when the graph is gone",
+                             native_stream)
+               : WEIR_OK;
+}
+
 weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream)
 {
     weir_status status = WEIR_OK;
     if (!has_streams(pool, "weir_host_free_after", &status) || ptr == NULL) {
+        return status;
+    }
+    status = refuse_captured(pool, native_stream);
+    if (status != WEIR_OK) {
         return status;
     }
     weir__host_run *run = weir__host_run_at(&pool->registry, (uint64_t)(uintptr_t)ptr);

@@ -187,7 +187,9 @@ WEIR_API weir_status weir_host_free_sized(weir_host_pool *pool, void *ptr, uint6
 /* Frees a block that work queued on `native_stream` (of the runtime's device; NULL its default stream) may still read
  * or write: the block is handed out again only when that work is complete. Never waits. WEIR_ERR_UNSUPPORTED: the pool
  * has no runtime with streams. WEIR_ERR_INVALID: as for weir_host_free, or the stream belongs to another device; the
- * block is then still live. WEIR_ERR_NO_MEMORY: not freed; synchronise and use weir_host_free. */
+ * block is then still live. WEIR_ERR_BUSY: the stream is being captured into a graph, which uses the block in each
+ * launch; the block is still live, to be freed when the graph is gone. WEIR_ERR_NO_MEMORY: not freed; synchronise and
+ * use weir_host_free. */
 WEIR_API weir_status weir_host_free_after(weir_host_pool *pool, void *ptr, void *native_stream);
 /* Waits for the stream and takes back the blocks that wait for it. Call it before the stream is destroyed. */
 WEIR_API weir_status weir_host_stream_retire(weir_host_pool *pool, void *native_stream);
