@@ -60,10 +60,9 @@ enum {
      * tried. Bound: FRONT_DEPTH blocks. */
     front_slot_share = 2048,
     front_slot_granules = 1024,
-    /* Virtual memory: the same share, and the large blocks that a stream may cache beside the last one freed. Evidence:
-     * "Virtual memory" in core/TRIALS.md. Bound: 0 and above. */
+    /* Virtual memory: the share of the reserved bytes that a front cache may hold. Evidence: "Virtual memory" in
+     * core/TRIALS.md. */
     front_cache_share_mapped = 64,
-    front_large_mapped = 0,
 };
 
 /* --- virtual memory: memory/vm.c; evidence: "Virtual memory" in core/TRIALS.md --- */

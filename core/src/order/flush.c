@@ -40,9 +40,10 @@ void weir__order_flush_large_locked(weir_stream *stream)
     WEIR_ASSERT(pool_is_locked(stream->owner));
     struct front_cache *front = &stream->front;
     const weir_tick tick = atomic_load_explicit(&stream->tick, memory_order_relaxed);
-    for (uint32_t left = front->large_count; left > 0; left--) {
-        WEIR_ASSERT(state_of(front->large[left - 1]) == BLOCK_CACHED);
-        give_block(front->large[left - 1], stream, tick);
+    for (uint32_t i = 0; i < front->large_count; i++) {
+        weir_block *block = front_large_in_turn(stream->owner, front, i);
+        WEIR_ASSERT(state_of(block) == BLOCK_CACHED);
+        give_block(block, stream, tick);
     }
     __atomic_store_n(&front->large_count, 0, __ATOMIC_RELAXED);
 }

@@ -65,7 +65,7 @@ static inline weir_block *take_from_own_lane(weir_stream *stream, uint64_t size,
     WEIR_ASSERT(stream_is_locked(stream));
     weir_pool *pool = stream->owner;
     pool_work(pool);
-    if (large && stream->front.large_count > 0) {
+    if (stream->front.large_count > 0 && (large || pool->front.large_keys == 0)) {
         /* The freed large blocks in the front cache may coalesce into a range that holds the request. */
         weir__order_flush_large_locked(stream);
     }
@@ -95,8 +95,8 @@ static inline void flush_large_plainly(weir_pool *pool, weir_stream *stream)
     }
     WEIR_ASSERT(pool->blocks.count >= front->large_count);
     pool->blocks.count -= front->large_count;
-    for (uint32_t left = front->large_count; left > 0; left--) {
-        weir_block *block = front->large[left - 1];
+    for (uint32_t i = 0; i < front->large_count; i++) {
+        weir_block *block = front_large_in_turn(pool, front, i);
         WEIR_ASSERT(state_word(block) == BLOCK_WORD(BLOCK_CACHED));
         block_set_state(block, BLOCK_UNUSED);
         pool->strategy->free(pool->state, block, stream->home, stream->last_free);
@@ -117,7 +117,7 @@ static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uin
         return NULL;
     }
     const bool plain = is_plain(pool);
-    if (large && plain) {
+    if ((large || pool->front.large_keys == 0) && plain) {
         flush_large_plainly(pool, stream);
     }
     weir_range range;

@@ -164,7 +164,8 @@ static const char *check_front(const weir_stream *stream)
     }
     for (uint32_t i = 0; i < front->large_count; i++) {
         if (state_word(front->large[i]) != BLOCK_WORD(BLOCK_CACHED) ||
-            front->large_keys[i] != front_capacity(stream->owner, front->large[i])) {
+            front->large_keys[i] !=
+                (front_capacity(stream->owner, front->large[i]) & stream->owner->front.large_keys)) {
             return "a front cache holds a large block that does not belong there";
         }
     }

@@ -142,7 +142,7 @@ weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)
     pool->explain = weir__oom_explain_now;
     const bool cached =
         (own.flags & WEIR_POOL_NO_FRONT_CACHE) == 0 && (own.strategy->flags & WEIR_STRATEGY_NO_FRONT_CACHE) == 0;
-    pool->front.large_room = maps(&own) ? front_large_mapped : FRONT_LARGE;
+    pool->front.large_keys = maps(&own) ? 0 : UINT32_MAX;
     pool->front.largest = cached ? (uint64_t)FRONT_GRANULES << pool->granule_shift : 0;
     status = make_lanes(pool) ? start_memory(pool) : WEIR_ERR_NO_MEMORY;
     if (status != WEIR_OK) {

@@ -8,7 +8,9 @@
  *                can serve. A request takes a block of its own bin or of the next higher bin that holds one, up to
  *                1/16 larger. A slot keeps up to 1/2048 of the reserved bytes.
  *     large      above that, in a short list: a request takes a block of exactly its size. If the list has none, all
- *                large blocks go back to the strategy and coalesce before the request looks for memory.
+ *                large blocks go back to the strategy and coalesce before the request looks for memory. With
+ *                virtual memory no request takes them from the list: the key of each is 0, and all go to the strategy
+ *                before the next miss of any size.
  *
  * All functions are inline, because a hit consists of nothing else. The caller holds the stream's lock.
  */
@@ -179,16 +181,24 @@ static inline weir_block *front_pop_large(struct front_cache *front, uint64_t ke
     return i != FRONT_LARGE ? front_take_large(front, i) : NULL;
 }
 
+/* Returns the large block number i in the order in which all of them go to the strategy: the last one first, or, with
+ * virtual memory, as they were freed. */
+static inline weir_block *front_large_in_turn(const weir_pool *pool, const struct front_cache *front, uint32_t i)
+{
+    WEIR_ASSERT(i < front->large_count);
+    return front->large[pool->front.large_keys != 0 ? front->large_count - 1 - i : i];
+}
+
 static inline bool front_push_large(const weir_pool *pool, struct front_cache *front, weir_block *block,
                                     uint64_t capacity)
 {
     WEIR_ASSERT(capacity >> pool->granule_shift <= UINT32_MAX);
-    if (front->large_count == pool->front.large_room) {
+    if (front->large_count == FRONT_LARGE) {
         return false;
     }
     const uint32_t at = front->large_count;
     front->large[at] = block;
-    front->large_keys[at] = (uint32_t)(capacity >> pool->granule_shift);
+    front->large_keys[at] = (uint32_t)(capacity >> pool->granule_shift) & pool->front.large_keys;
     __atomic_store_n(&front->large_count, at + 1, __ATOMIC_RELAXED);
     return true;
 }

@@ -63,8 +63,9 @@ struct pool_front {
     _Atomic uint64_t slot;  /* how much one slot may hold */
     _Atomic uint64_t limit; /* bytes of small blocks that one stream may cache */
     _Atomic uint32_t epoch; /* number of changes of `slot`: see struct front_slot */
-    uint32_t large_room;    /* large blocks that one stream may cache beside the last one freed */
-    uint64_t largest;       /* bytes of the largest request that a front cache serves; 0: no front caches */
+    uint32_t large_keys; /* UINT32_MAX: requests take large blocks beside the last one freed. 0: these blocks only wait
+                               for the next miss, before which all of them go to the strategy */
+    uint64_t largest;    /* bytes of the largest request that a front cache serves; 0: no front caches */
 };
 
 /* One thread at a time takes memory from the device or returns it: see region.c. */
