@@ -104,6 +104,14 @@ static aclError ask(aclrtStream stream, void *question)
     return aclmdlRICaptureGetInfo(stream, &asked->status, &asked->graph);
 }
 
+/* True if the runtime answers in whatever context is current. The answer is asked for with each block, so the two calls
+ * that make another context current are worth saving. */
+static bool answers_at_once(const weir__acl_device *self, void *native_stream, struct question *question)
+{
+    return native_stream != NULL && !weir__acl_is_lost(self) && !weir__acl_handle_blocked(native_stream) &&
+           UNCANCELLED(ask(native_stream, question)) == ACL_SUCCESS;
+}
+
 weir_status weir__acl_stream_capture(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg),
                                      void *arg)
 {
@@ -111,7 +119,9 @@ weir_status weir__acl_stream_capture(void *ctx, void *native_stream, uint64_t *c
         return WEIR_OK;
     }
     struct question question = {.status = ACL_MODEL_RI_CAPTURE_STATUS_NONE};
-    const weir_status status = weir__acl_on_stream(ctx, "aclmdlRICaptureGetInfo", ask, native_stream, &question);
+    const weir_status status = answers_at_once(ctx, native_stream, &question)
+                                   ? WEIR_OK
+                                   : weir__acl_on_stream(ctx, "aclmdlRICaptureGetInfo", ask, native_stream, &question);
     if (status != WEIR_OK || question.status == ACL_MODEL_RI_CAPTURE_STATUS_NONE) {
         return status;
     }
