@@ -330,6 +330,16 @@ FAKE_EXPORT CUresult cuMemGetInfo(size_t *left, size_t *total)
     return CU_SUCCESS;
 }
 
+FAKE_EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    FAKE_ENTRY();
+    if (!is_device(device) || !is_device(peer)) {
+        return CU_ERROR_INVALID_VALUE;
+    }
+    *can = device != peer;
+    return CU_SUCCESS;
+}
+
 FAKE_EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
     FAKE_ENTRY();

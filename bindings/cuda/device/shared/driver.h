@@ -107,6 +107,7 @@ typedef struct CUmemAccess {
     X(cuDeviceGetPCIBusId, "", (char *id, int size, CUdevice device))                                                  \
     X(cuDeviceTotalMem, "_v2", (size_t * bytes, CUdevice device))                                                      \
     X(cuDeviceGetAttribute, "", (int *value, int attribute, CUdevice device))                                          \
+    X(cuDeviceCanAccessPeer, "", (int *can, CUdevice device, CUdevice peer))                                           \
     X(cuDevicePrimaryCtxRetain, "", (CUcontext * context, CUdevice device))                                            \
     X(cuDevicePrimaryCtxRelease, "_v2", (CUdevice device))                                                             \
     X(cuCtxGetCurrent, "", (CUcontext * context))                                                                      \

@@ -450,23 +450,50 @@ static const weir_device_ops virtual_ops = {
     .vm_unmap = weir__cuda_vm_unmap,
 };
 
+static void add_access(cuda_device *self, CUdevice device)
+{
+    WEIR_ASSERT(self->access != NULL);
+    for (size_t i = 0; i < self->access_count; i++) {
+        if (self->access[i].location.id == device) {
+            return; /* the driver refuses a device that is named twice */
+        }
+    }
+    self->access[self->access_count++] = (CUmemAccess){{CU_LOCATION_DEVICE, device}, CU_ACCESS_READ_WRITE};
+}
+
+static void add_all_peers(cuda_device *self, int devices)
+{
+    for (int ordinal = 0; ordinal < devices; ordinal++) {
+        CUdevice peer = 0;
+        int can = 0;
+        if (weir__cuda.cuDeviceGet(&peer, ordinal) == CU_SUCCESS &&
+            weir__cuda.cuDeviceCanAccessPeer(&can, peer, self->id) == CU_SUCCESS && can != 0) {
+            add_access(self, peer);
+        }
+    }
+}
+
 static weir_status make_access_list(cuda_device *self, const weir_cuda_device_config *config)
 {
     WEIR_ASSERT(self->access == NULL && self->context != NULL);
-    self->access = calloc(config->peer_count + 1, sizeof(*self->access));
+    int devices = 0;
+    if ((config->flags & WEIR_CUDA_ALL_PEERS) != 0 && weir__cuda.cuDeviceGetCount(&devices) != CU_SUCCESS) {
+        devices = 0;
+    }
+    self->access = calloc(config->peer_count + (size_t)devices + 1, sizeof(*self->access));
     if (self->access == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    self->access[0] = (CUmemAccess){{CU_LOCATION_DEVICE, self->id}, CU_ACCESS_READ_WRITE};
-    self->access_count = config->peer_count + 1;
+    add_access(self, self->id);
     for (size_t i = 0; i < config->peer_count; i++) {
         CUdevice peer = 0;
         if (weir__cuda.cuDeviceGet(&peer, config->peers[i]) != CU_SUCCESS) {
             return weir_refuse(WEIR_ERR_INVALID, "%s: peers[%zu] is %d, which is no device", creating, i,
                                config->peers[i]);
         }
-        self->access[i + 1] = (CUmemAccess){{CU_LOCATION_DEVICE, peer}, CU_ACCESS_READ_WRITE};
+        add_access(self, peer);
     }
+    add_all_peers(self, devices);
     return WEIR_OK;
 }
 
@@ -582,7 +609,8 @@ static weir_status check(const weir_cuda_device_config *config, weir_device *con
     if (config->ordinal < 0) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: ordinal is %d", creating, config->ordinal);
     }
-    if ((config->flags & ~(uint32_t)(WEIR_CUDA_NO_VIRTUAL_MEMORY | WEIR_CUDA_CURRENT_CONTEXT)) != 0) {
+    if ((config->flags & ~(uint32_t)(WEIR_CUDA_NO_VIRTUAL_MEMORY | WEIR_CUDA_CURRENT_CONTEXT | WEIR_CUDA_ALL_PEERS)) !=
+        0) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: flags 0x%x has an unknown flag", creating, config->flags);
     }
     if ((unsigned)config->handle_type > WEIR_CUDA_HANDLE_NONE) {

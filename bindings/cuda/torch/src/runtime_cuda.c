@@ -24,6 +24,7 @@ weir_status weir__torch_runtime_device(int device, int pages, weir_device **made
     (void)pages;
     weir_cuda_device_config config = WEIR_CUDA_DEVICE_CONFIG_INIT;
     config.ordinal = device;
+    config.flags = WEIR_CUDA_ALL_PEERS; /* torch copies between devices as it pleases */
     return weir_cuda_device_create(&config, made);
 }
 

@@ -40,6 +40,9 @@ enum {
     /* Use the context that is current in the thread that creates the device, instead of the primary context. The
      * context must be of the device `ordinal` and outlive the weir device. */
     WEIR_CUDA_CURRENT_CONTEXT = 1u << 1,
+    /* Give every device that can access this one (cuDeviceCanAccessPeer) access to mapped memory, in addition to
+     * `peers`: for programs that expect cuCtxEnablePeerAccess to open all memory to the other devices. */
+    WEIR_CUDA_ALL_PEERS = 1u << 2,
 };
 
 /* How physical memory may be shared with other processes (CUmemAllocationHandleType). */
