@@ -639,15 +639,19 @@ static uint64_t whole_requests(uint64_t need, uint64_t room, uint64_t granularit
     return rest_of_more < rest_of_fewer ? more : fewer;
 }
 
-/* Regions grow with the pool, so that a small pool stays small. The size of a region is a fraction of the reserved
- * bytes, at most `most`. It is lowered so that the reserved bytes then reach a multiple of that fraction. A request of
- * half of `most` or more gets a region of its own size. */
+/* Regions grow with the pool, so that a small pool stays small and a large one makes few device calls. The size of a
+ * region is a fraction of the reserved bytes, at most `most`, or a much smaller fraction if that is more. It is lowered
+ * so that the reserved bytes then reach a multiple of that fraction. A request of half of the most or more gets a
+ * region of its own size. */
 uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_t most, uint64_t reserved, uint64_t granularity)
 {
     WEIR_ASSERT(granularity != 0);
     const uint64_t need = range_need(size, align);
+    const uint64_t share = reserved / regions_of_most;
     const uint64_t step = reserved / regions_of_step;
-    const uint64_t room = step < most ? step : most;
+    most = most > share ? most : share;
+    uint64_t room = step > least_step_bytes ? step : least_step_bytes;
+    room = room < most ? room : most;
     if (need >= most / 2 || need >= room) {
         return range_round_up(need, granularity);
     }
@@ -794,7 +798,7 @@ static __attribute__((noinline)) weir_status alloc_any(struct ranges *ranges, we
         return WEIR_ERR_NO_MEMORY;
     }
     const bool half = leaves_half(range, kind, bytes);
-    const uint64_t idle_bytes = half && range_spans_region(range) ? range->record.size : 0;
+    const uint64_t idle_bytes = kind == RANGE_LARGE && range_spans_region(range) ? range->record.size : 0;
     range = weir__ranges_cut(ranges, range, bytes, align, half || bytes <= ranges->high_bytes);
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
@@ -815,7 +819,7 @@ static inline weir_status serve_from(struct ranges *ranges, struct range *range,
     const bool high = half || bytes <= ranges->high_bytes;
     uint64_t idle_bytes = 0;
     if (range_spans_region(range)) {
-        idle_bytes = half ? range->record.size : 0;
+        idle_bytes = kind == RANGE_LARGE ? range->record.size : 0;
         leave_idle(range->next);
     }
     range = cut_end(ranges, range, bins, bin, bytes, high);

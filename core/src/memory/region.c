@@ -52,14 +52,13 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     *preferred = *preferred < *least ? *least : *preferred;
 }
 
-static bool keeps_whole(const weir_pool *pool, uint64_t size)
+/* Tells the pool which idle regions no request may split. Pool lock held. */
+static void note_whole(weir_pool *pool)
 {
-    if (size <= large_bytes || (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
-        (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0) {
-        return false;
-    }
-    const uint64_t limit = weir__budget_limit_locked(pool, true);
-    return weir__mark_may_keep_whole(&pool->held.mark, pool->held.bytes > limit / 2);
+    WEIR_ASSERT(pool_is_locked(pool));
+    const bool never = pool->vm != NULL || (pool->config.flags & WEIR_POOL_KEEP_IDLE_REGIONS) != 0 ||
+                       (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
+    weir__mark_note_whole(&pool->held.mark, never, pool->held.bytes > weir__budget_limit_locked(pool, true) / 2);
 }
 
 /* Computes the region sizes to ask the device for. Above the soft limit, asks only for the least size. Returns false if
@@ -73,9 +72,8 @@ static bool make_wish(struct request *request, struct wish *wish)
     const uint64_t room = limit > reserved ? limit - reserved : 0;
     const uint64_t soft_room = soft > reserved ? soft - reserved : 0;
     weir__region_sizes_locked(pool, request->size, request->align, reserved, &wish->preferred, &wish->least);
-    wish->tight =
-        wish->preferred > room || wish->preferred > soft_room ||
-        (request->kept_whole && (reserved > soft / 2 || weir__mark_keeps_whole(wish->preferred, request->size)));
+    wish->tight = wish->preferred > room || wish->preferred > soft_room ||
+                  (request->kept_whole && (reserved > soft / 2 || weir__mark_is_much(wish->preferred, request->size)));
     wish->preferred = wish->tight ? wish->least : wish->preferred;
     request->limited = wish->least > room;
     return !request->limited;
@@ -125,6 +123,7 @@ void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less)
         pool->held.mark.reserved = pool->held.bytes;
     }
     weir__budget_note_locked(pool, more > less);
+    note_whole(pool);
     const uint64_t usual = pool->vm != NULL ? front_cache_share_mapped : front_cache_share;
     const uint64_t share = pool->held.bytes / (near_limit(pool) ? front_share_near_limit : usual);
     const uint64_t granules = pool->held.bytes >> pool->granule_shift;
@@ -252,19 +251,14 @@ struct idle {
     struct pool_region *first;
     uint64_t bytes;
     uint64_t count;
-    uint64_t large_bytes; /* the part of `bytes` in regions that were taken for large requests */
-    uint64_t large_count;
 };
 
 static void add_idle(struct idle *idle, struct pool_region *region)
 {
-    const bool large = region->hint > large_bytes;
     region->going = idle->first;
     idle->first = region;
     idle->bytes += region->size;
     idle->count++;
-    idle->large_bytes += large ? region->size : 0;
-    idle->large_count += large;
 }
 
 /* Takes a region that was set aside because the strategy had no host memory for it. Returns NULL if there is none. Pool
@@ -302,14 +296,14 @@ static struct pool_region *take_one_idle(weir_pool *pool)
     return region;
 }
 
-/* Takes idle regions out of the strategy until they add up to `bytes`. Pool lock held; no memory is on its way to or
- * from the device. */
-static struct idle take_idle(weir_pool *pool, uint64_t bytes)
+/* Takes idle regions out of the strategy until they add up to `bytes` or are `most`. Pool lock held; no memory is on
+ * its way to or from the device. */
+static struct idle take_idle(weir_pool *pool, uint64_t bytes, uint64_t most)
 {
     WEIR_ASSERT(pool_is_locked(pool));
     struct idle idle = {.first = NULL};
     struct pool_region *region = NULL;
-    while (idle.bytes < bytes && (region = take_one_idle(pool)) != NULL) {
+    while (idle.bytes < bytes && idle.count < most && (region = take_one_idle(pool)) != NULL) {
         add_idle(&idle, region);
     }
     return idle;
@@ -406,7 +400,7 @@ static uint64_t return_all_idle(weir_pool *pool, uint64_t keep, weir_status *fai
     uint64_t returned = pool->held.bytes > keep ? return_aside(pool, failed) : 0;
     (void)weir__region_await_locked(pool);
     if (pool->held.bytes > keep) {
-        returned += return_idle(pool, take_idle(pool, pool->held.bytes - keep).first, failed);
+        returned += return_idle(pool, take_idle(pool, pool->held.bytes - keep, UINT64_MAX).first, failed);
     }
     return returned;
 }
@@ -436,10 +430,9 @@ static uint64_t give_back(weir_pool *pool, uint64_t keep, weir_status *failed)
 
 /* --- growing --- */
 
-/* Takes a region from the device and serves the request from it. `least` replaces a smaller preferred size if there is
- * room. Pool lock held on entry and exit, released for the device call; no memory is on its way to or from the
- * device. */
-static bool take_region(struct request *request, uint64_t least)
+/* Takes a region from the device and serves the request from it. Pool lock held on entry and exit, released for the
+ * device call; no memory is on its way to or from the device. */
+static bool take_region(struct request *request)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
@@ -450,7 +443,6 @@ static bool take_region(struct request *request, uint64_t least)
     if (region == NULL) {
         return false;
     }
-    wish.preferred = wish.preferred < least && !wish.tight ? least : wish.preferred;
     pool->growth.taken = true;
     pool_unlock(pool);
 
@@ -542,52 +534,61 @@ static uint64_t over_mark(struct request *request)
     return weir__mark_excess(&pool->held.mark, pool->held.bytes + wish.preferred);
 }
 
-/* Takes idle regions out of the strategy, to be given back, if that is worth the device calls: all idle regions, or
- * only as many as keep the high-water mark from rising. Pool lock held. */
+/* Takes the region out of the list that serves best to return `bytes` bytes: the smallest that is enough by itself, or
+ * else the largest. Of equal regions, the one that was listed first. Returns NULL if the list is empty. */
+static struct pool_region *pick(struct pool_region **list, uint64_t bytes)
+{
+    struct pool_region **best = list;
+    for (struct pool_region **link = list; *link != NULL; link = &(*link)->going) {
+        const bool enough = (*link)->size >= bytes;
+        const bool smaller = (*link)->size <= (*best)->size;
+        if (enough ? smaller || (*best)->size < bytes : !smaller || (*link)->size == (*best)->size) {
+            best = link;
+        }
+    }
+    struct pool_region *region = *best;
+    *best = region != NULL ? region->going : NULL;
+    return region;
+}
+
+/* Takes idle regions of `bytes` bytes in all out of the strategy, to be given back: as few as are enough, so that the
+ * others are there for the next requests of their size. Pool lock held; no memory is on its way to or from the device.
+ */
+static struct idle take_enough(weir_pool *pool, uint64_t bytes)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    struct idle enough = {.first = NULL};
+    struct pool_region *others = take_idle(pool, bytes != 0 ? UINT64_MAX : 0, idle_looks).first;
+    struct pool_region *region = NULL;
+    while (enough.bytes < bytes && (region = pick(&others, bytes - enough.bytes)) != NULL) {
+        add_idle(&enough, region);
+    }
+    while (enough.bytes < bytes && (region = take_one_idle(pool)) != NULL) {
+        add_idle(&enough, region);
+    }
+    put_all_back(pool, others);
+    return enough;
+}
+
+/* The same, but takes no region if that is not worth the device calls. Pool lock held. */
 static struct idle take_worthwhile(weir_pool *pool, uint64_t over)
 {
     WEIR_ASSERT(pool_is_locked(pool));
     const uint64_t regions = pool->counts.region_allocs - pool->counts.region_frees;
-    struct idle enough = take_idle(pool, over);
-    WEIR_ASSERT(enough.count <= regions);
-    const uint64_t gain = enough.bytes < over ? enough.bytes : over;
-    const uint64_t most = weir__mark_affordable(&pool->held.mark, gain, regions);
-    struct idle all = enough;
-    struct pool_region *region = NULL;
-    while (all.count <= most && (region = take_one_idle(pool)) != NULL) {
-        add_idle(&all, region);
-    }
-    if (all.count == 0 || weir__mark_affords(&pool->held.mark, gain, all.count, regions)) {
-        return all;
-    }
-    for (; all.first != enough.first; all.first = region) {
-        region = all.first->going;
-        put_back(pool, all.first);
-    }
-    if (weir__mark_affords(&pool->held.mark, gain, enough.count, regions)) {
-        return enough;
+    const struct idle idle = take_enough(pool, over);
+    WEIR_ASSERT(idle.count <= regions);
+    const uint64_t gain = idle.bytes < over ? idle.bytes : over;
+    if (idle.count == 0 || weir__mark_affords(&pool->held.mark, gain, idle.count, regions)) {
+        return idle;
     }
     weir__mark_buy(&pool->held.mark, gain, regions);
-    put_all_back(pool, enough.first);
+    put_all_back(pool, idle.first);
     return (struct idle){.first = NULL};
 }
 
-/* If many regions of large requests were returned, one region takes their place, so that a pool of many small regions
- * becomes a pool of few. Returns the size of that region, or 0 if the strategy chooses the size. Pool lock held. */
-static uint64_t size_in_place_of(const struct request *request, const struct idle *returned)
-{
-    WEIR_ASSERT(pool_is_locked(request->pool));
-    const weir_pool *pool = request->pool;
-    const uint64_t room = pool->held.mark.reserved > pool->held.bytes ? pool->held.mark.reserved - pool->held.bytes : 0;
-    const uint64_t size = returned->large_bytes < room ? returned->large_bytes : room;
-    const bool many = request->size > large_bytes && returned->large_count >= many_regions;
-    return many ? size & ~(weir__region_granularity(pool) - 1) : 0;
-}
-
 /* If growing would raise the high-water mark, first gives idle regions back. Returns true if free memory served the
- * request. *least receives the least size to ask the device for. Pool lock held on entry and exit, released
- * meanwhile. */
-static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *least)
+ * request. Pool lock held on entry and exit, released meanwhile. */
+static bool return_at_mark(struct request *request, weir_rung *rung)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
@@ -599,10 +600,8 @@ static bool return_at_mark(struct request *request, weir_rung *rung, uint64_t *l
         return true;
     }
     const uint64_t over = over_mark(request);
-    const struct idle idle = over != 0 ? take_worthwhile(pool, over) : (struct idle){.first = NULL};
-    if (return_idle(pool, idle.first, &ignored) != 0) {
+    if (over != 0 && return_idle(pool, take_worthwhile(pool, over).first, &ignored) != 0) {
         *rung = WEIR_RUNG_EXCHANGED;
-        *least = size_in_place_of(request, &idle);
     }
     return false;
 }
@@ -620,22 +619,6 @@ static uint64_t over_all(struct request *request)
     const uint64_t over_limit = wanted > limit ? wanted - limit : 0;
     const uint64_t over_mark = weir__mark_excess(&pool->held.mark, wanted);
     return over_mark > over_limit ? over_mark : over_limit;
-}
-
-/* Takes idle regions of `bytes` bytes in all out of the strategy, beginning with the region that became idle last.
- * Takes time linear in the idle regions. Pool lock held; no memory is on its way to or from the device. */
-static struct idle take_recent(weir_pool *pool, uint64_t bytes)
-{
-    struct idle recent = {.first = NULL};
-    struct idle others = {.first = NULL};
-    struct pool_region *next = NULL;
-    for (struct pool_region *region = take_idle(pool, bytes != 0 ? UINT64_MAX : 0).first; region != NULL;
-         region = next) {
-        next = region->going;
-        add_idle(recent.bytes < bytes ? &recent : &others, region);
-    }
-    put_all_back(pool, others.first);
-    return recent;
 }
 
 /* The request has not split a much larger idle region, because a split region can neither serve a large request nor be
@@ -659,7 +642,7 @@ static bool make_room_beside(struct request *request, weir_rung *rung)
         (void)weir__region_await_locked(pool);
     }
     const uint64_t over = over_all(request);
-    const struct idle idle = take_recent(pool, over);
+    const struct idle idle = take_enough(pool, over);
     if (idle.bytes < over) {
         put_all_back(pool, idle.first);
         request->kept_whole = false;
@@ -689,7 +672,6 @@ static bool grow(struct request *request)
 {
     weir_pool *pool = request->pool;
     weir_rung rung = WEIR_RUNG_GROWN;
-    uint64_t least = 0;
     const uint64_t live = weir__inspect_sample(pool) + request->size;
     pool_lock(pool);
     pool->held.mark.live = live > pool->held.mark.live ? live : pool->held.mark.live;
@@ -703,9 +685,9 @@ static bool grow(struct request *request)
         pool->counts.served[WEIR_RUNG_LANE]++;
         served = true;
     }
-    served = served || return_at_mark(request, &rung, &least);
+    served = served || return_at_mark(request, &rung);
     if (!served) {
-        served = take_region(request, least);
+        served = take_region(request);
         pool->counts.served[rung] += served;
     }
     pool_unlock(pool);
@@ -720,7 +702,7 @@ static bool exchange(struct request *request)
     pool_lock(pool);
     bool served = await_and_look(request, WEIR_RUNG_EXCHANGED) || poll_and_look(request);
     if (!served && return_all_idle(pool, 0, &ignored) != 0) {
-        served = take_region(request, 0);
+        served = take_region(request);
         pool->counts.served[WEIR_RUNG_EXCHANGED] += served;
     }
     pool_unlock(pool);
@@ -752,5 +734,4 @@ const struct memory_ops weir__region_memory = {
     .give_back = give_back,
     .return_all = return_all,
     .fini = fini,
-    .keeps_whole = keeps_whole,
 };

@@ -25,6 +25,7 @@ static weir_status trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, ui
     }
     pool_lock(pool);
     pool->held.mark = (struct high_mark){.reserved = pool->held.bytes};
+    weir__region_count_locked(pool, 0, 0); /* which idle regions stay whole depends on the mark */
     pool_unlock(pool);
     if (released != NULL) {
         *released = bytes;

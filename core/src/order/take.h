@@ -19,14 +19,9 @@ static inline bool private_lanes(const weir_pool *pool)
     return (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0;
 }
 
-static inline bool memory_keeps_whole(const weir_pool *pool, uint64_t size)
-{
-    return pool->memory->keeps_whole != NULL && pool->memory->keeps_whole(pool, size);
-}
-
 /* Takes a range of `size` bytes from the lane (the free memory of one stream) and makes it a block for a request of
- * `requested` bytes on `stream`. With `keep_whole`, does not split idle regions that are much larger, if
- * memory_ops.keeps_whole agrees. Pool lock held. */
+ * `requested` bytes on `stream`. With `keep_whole`, does not split idle regions that are much larger
+ * (weir__mark_keeps_whole). Pool lock held. */
 static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, uint64_t requested, weir_lane lane,
                                          weir_tick limit, uint64_t size, uint64_t align, bool keep_whole,
                                          weir_block **out)
@@ -40,7 +35,7 @@ static inline take_result take_from_lane(weir_pool *pool, weir_stream *stream, u
     if (UNLIKELY(status != WEIR_OK)) {
         return status == WEIR_ERR_NO_MEMORY ? TAKE_NONE : TAKE_BROKEN;
     }
-    if (keep_whole && UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, size)) && memory_keeps_whole(pool, size)) {
+    if (keep_whole && weir__mark_keeps_whole(&pool->held.mark, range.idle_bytes, size)) {
         weir__order_untake_locked(pool, lane, &range, NULL);
         return TAKE_KEPT_WHOLE;
     }
@@ -128,7 +123,7 @@ static inline weir_block *take_plainly(weir_pool *pool, weir_stream *stream, uin
     } else if (UNLIKELY(pool->strategy->alloc(pool->state, stream->home, WEIR_TICK_MAX, rounded,
                                               pool->strategy->granule_bytes, &range) != WEIR_OK)) {
         *searched = true;
-    } else if ((UNLIKELY(weir__mark_keeps_whole(range.idle_bytes, rounded)) && memory_keeps_whole(pool, rounded)) ||
+    } else if (weir__mark_keeps_whole(&pool->held.mark, range.idle_bytes, rounded) ||
                (WEIR_CHECKS >= 1 && !weir__block_enter_locked(pool, (weir_block *)range.token))) {
         weir__order_untake_locked(pool, stream->home, &range, NULL);
         *searched = true;

@@ -19,16 +19,10 @@ static uint64_t worth(const struct high_mark *mark, uint64_t gain, uint64_t regi
     return gain / (bytes_a_call != 0 ? bytes_a_call : 1);
 }
 
-uint64_t weir__mark_affordable(const struct high_mark *mark, uint64_t gain, uint64_t regions)
-{
-    const uint64_t most = worth(mark, gain, regions);
-    return most > mark->debt ? most - mark->debt : 0;
-}
-
 bool weir__mark_affords(struct high_mark *mark, uint64_t gain, uint64_t count, uint64_t regions)
 {
     WEIR_ASSERT(regions != 0);
-    const bool affords = count <= weir__mark_affordable(mark, gain, regions);
+    const bool affords = mark->debt + count <= worth(mark, gain, regions);
     mark->debt += affords ? count : 0;
     return affords;
 }
@@ -44,7 +38,10 @@ bool weir__mark_affords_wait(const struct high_mark *mark, uint64_t excess)
     return excess > (mark->waits + 1) * (mark->live / waits_for_all);
 }
 
-bool weir__mark_may_keep_whole(const struct high_mark *mark, bool near_limit)
+void weir__mark_note_whole(struct high_mark *mark, bool never, bool near_limit)
 {
-    return mark->whole_calls < (near_limit ? most_whole_calls_near_limit : most_whole_calls);
+    const uint64_t most = UINT64_MAX / 2; /* a request's size may be added to it */
+    const uint64_t step = mark->live / (near_limit ? whole_for_all_near_limit : whole_for_all);
+    const uint64_t calls = mark->whole_calls + 1;
+    mark->whole_rest = never || calls > most / (step + 1) ? most : calls * step;
 }

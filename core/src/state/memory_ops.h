@@ -26,9 +26,6 @@ struct memory_ops {
     void (*return_all)(weir_pool *pool, weir_status *first);
     /* Frees the pool's records of its memory. Calls neither the strategy nor the device. */
     void (*fini)(weir_pool *pool);
-    /* True if a request of `size` bytes gets a region of its own rather than split a much larger idle region. The
-     * pointer is NULL if no request does. Pool lock held. */
-    bool (*keeps_whole)(const weir_pool *pool, uint64_t size);
 };
 
 #endif
