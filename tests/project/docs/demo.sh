@@ -15,9 +15,9 @@ screen() { awk -f script/demo.awk "$1" >"$scratch/screen"; }
     --no-timing --no-audit --quiet --csv >"$scratch/csv"
 screen "$scratch/csv"
 shows "^    PyTorch's allocator \(model\) +222 MiB +#{50}$"
-shows '^    weir +76 MiB +#{17}$'
-shows '^  U-Net, ONNX Runtime +64 +222 +27 +76 +131 +68 +196 +74 +1,913$'
-shows '^  In 1 of 2 recordings weir takes less memory'
+shows '^    weir +70 MiB +#{16}$'
+shows '^  U-Net, ONNX Runtime +64 +222 +27 +70 +353 +68 +196 +74 +1,913$'
+shows '^  In 2 of 2 recordings weir takes less memory'
 ! grep -E '.{101}' "$scratch/screen" >&2 || fail 'a line has more than 100 columns'
 
 {
