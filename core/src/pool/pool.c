@@ -796,8 +796,7 @@ weir_pool *weir_block_pool(const weir_block *block)
 
 weir_stream *weir_block_stream(const weir_block *block)
 {
-    weir_stream *stream = block_stream(block);
-    return stream->as.of != NULL ? stream->as.of : stream;
+    return (weir_stream *)program_stream(block_stream(block));
 }
 
 weir_status weir_pool_find(weir_pool *pool, uint64_t address, weir_block **out)

@@ -189,14 +189,6 @@ static void advise_freeing(weir_oom_record *record, const struct snapshot *snaps
     }
 }
 
-/* Returns the number of the program's stream: for a stand-in, that of the stream that it stands for. Pool lock held. */
-static uint32_t program_lane(const weir_pool *pool, size_t lane)
-{
-    WEIR_ASSERT(lane < pool->lanes);
-    const weir_stream *stream = pool->streams[lane];
-    return stream != NULL && is_stand_in(stream) ? stream->as.of->lane : (uint32_t)lane;
-}
-
 /* Advises to wait for a stream. Free memory is stuck on a stream only if the pool's wait for that stream has failed, or
  * if the stream stands for a captured one: then the graph has to go. */
 static void advise_waiting(weir_oom_record *record, const weir_pool *pool, const struct snapshot *snapshot,
@@ -218,7 +210,7 @@ static void advise_waiting(weir_oom_record *record, const weir_pool *pool, const
         of_graphs |= of_graph;
         if (cheapest_window(snapshot, &need, &window) && window.blocks == 0) {
             const weir_advice_kind kind = of_graph ? WEIR_ADVICE_END_GRAPH : WEIR_ADVICE_WAIT;
-            advise(record, (weir_oom_advice){.kind = kind, .stream = program_lane(pool, stream)});
+            advise(record, (weir_oom_advice){.kind = kind, .stream = program_stream(pool->streams[stream])->lane});
             return;
         }
     }
@@ -413,11 +405,12 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
         memmove(&record->lanes[place + 1], &record->lanes[place], (kept - place) * sizeof(record->lanes[0]));
         const bool of_graph = lane != WEIR_LANE_OPEN && is_stand_in(pool->streams[lane]);
         const weir_tick last = lane == WEIR_LANE_OPEN || of_graph ? 0 : pool->streams[lane]->last_free;
-        record->lanes[place] = (weir_oom_lane){.stream = program_lane(pool, lane),
-                                               .free_bytes = stats.bytes,
-                                               .largest_bytes = stats.largest_bytes,
-                                               .waits_for = last > limits[lane] ? last : 0,
-                                               .of_graph = of_graph};
+        record->lanes[place] =
+            (weir_oom_lane){.stream = lane != WEIR_LANE_OPEN ? program_stream(pool->streams[lane])->lane : 0,
+                            .free_bytes = stats.bytes,
+                            .largest_bytes = stats.largest_bytes,
+                            .waits_for = last > limits[lane] ? last : 0,
+                            .of_graph = of_graph};
         record->lane_count = kept + 1;
     }
 }

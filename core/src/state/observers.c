@@ -67,6 +67,7 @@ static void tell_of_block(const struct pool_observer *observer,
 static weir_observed_block observed(const weir_block *block, const weir_stream *stream)
 {
     WEIR_ASSERT(state_of(block) != BLOCK_UNUSED);
+    stream = program_stream(stream);
     return (weir_observed_block){
         .struct_size = sizeof(weir_observed_block),
         .address = block_address(block),

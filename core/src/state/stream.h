@@ -159,6 +159,12 @@ static inline bool is_stand_in(const weir_stream *stream)
     return stream->as.captures != NULL;
 }
 
+/* Returns the program's stream: for a stand-in, the one that it stands for, or stood for last. */
+static inline const weir_stream *program_stream(const weir_stream *stream)
+{
+    return stream != NULL && stream->as.of != NULL ? stream->as.of : stream;
+}
+
 /* True if the stand-in's stream is being captured. */
 static inline bool is_standing(const weir_stream *stream)
 {

@@ -10,6 +10,7 @@
 #include <weir/budget.h>
 #include <weir/caching.h>
 #include <weir/capture.h>
+#include <weir/observer.h>
 #include <weir/size_class.h>
 
 #define MOST_STREAMS 4u
@@ -617,6 +618,30 @@ TEST(would_fit_knows_captures)
     (void)take(&w, 0, 512);
     assert_int_equal(weir_pool_would_fit(w.pool, w.stream[1], BIG, 2, &fit), WEIR_OK);
     assert_int_equal(fit, 0);
+    end(&w);
+}
+
+static void note_stream(void *ctx, const weir_observed_block *block)
+{
+    *(weir_observed_block *)ctx = *block;
+}
+
+/* Observers, and so recordings, see the program's streams. */
+TEST(observers_see_the_programs_streams)
+{
+    struct world w;
+    weir_observed_block seen = {0};
+    weir_observer_ops ops = WEIR_STRUCT_INIT(weir_observer_ops);
+    ops.block_alloc = note_stream;
+    begin(&w, 0);
+    assert_int_equal(weir_pool_observe(w.pool, &ops, &seen), WEIR_OK);
+    w.graphs.capture[2] = 1;
+    weir_block *block = take(&w, 2, BIG);
+    assert_int_equal(seen.stream, 3);
+    assert_ptr_equal(seen.native_stream, native(2));
+    give(&w, block, 2);
+    assert_int_equal(weir_pool_unobserve(w.pool, &seen), WEIR_OK);
+    destroy_graph(&w, 1);
     end(&w);
 }
 
