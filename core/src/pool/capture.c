@@ -330,7 +330,7 @@ weir_status weir_capture_pool_release(weir_capture_pool *captures)
 
 weir_status weir_capture_begin(weir_capture_pool *captures, weir_stream *stream)
 {
-    const weir_status status = check("weir_capture_begin", captures);
+    weir_status status = check("weir_capture_begin", captures);
     if (status != WEIR_OK) {
         return status;
     }
@@ -338,9 +338,14 @@ weir_status weir_capture_begin(weir_capture_pool *captures, weir_stream *stream)
     if (stream == NULL || stream->pool != pool || is_stand_in(stream)) {
         return weir__refuse_stream("weir_capture_begin", pool, stream);
     }
+    weir_stream *now = stream;
+    status = stream->quick == NULL ? weir__capture_route(&now) : WEIR_OK; /* an earlier capture may be over */
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const bool captured = now != stream;
     pool_lock(pool);
     const bool open = captures->open;
-    const bool captured = stand_in_of(stream) != NULL;
     captures->open |= !captured;
     pool_unlock(pool);
     if (open || captured) {

@@ -466,6 +466,24 @@ TEST(captures_of_a_capture_pool_share_their_memory)
     end(&w);
 }
 
+/* A program may tell some captures of a pool that asks. */
+TEST(a_told_capture_follows_one_that_was_asked_for)
+{
+    struct world w;
+    weir_capture_pool *captures = NULL;
+    begin(&w, 0);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_OK);
+    w.graphs.capture[0] = 1;
+    (void)take(&w, 0, BIG);
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_ERR_BUSY);
+    w.graphs.capture[0] = 0;
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_capture_end(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    destroy_graph(&w, 1);
+    end(&w);
+}
+
 /* A stream drawn in by a wait follows the capture, and what it frees serves the next one. */
 TEST(a_fork_in_a_capture_pool)
 {
