@@ -23,6 +23,10 @@
  * from the device. If the runtime does not tell, the memory of the graph stays aside until weir_pool_destroy: then use
  * a capture pool.
  *
+ * Threads. A pool that asks cannot know that another thread is about to begin a capture: it may record an event on the
+ * stream at the moment of the runtime's begin, which breaks the capture. If threads other than the one that captures
+ * use the pool, tell the capture: from weir_capture_begin on nothing is recorded on the stream.
+ *
  * A capture pool is a part of a pool for many captures that never run at the same time: a serving engine captures a
  * graph for each batch size and launches one after the other. All captures of a capture pool share their memory,
  * whatever stream they are captured on.

@@ -30,6 +30,7 @@ static void end_locked(weir_pool *pool, weir_stream *stream)
     stream->pool = NULL;
     stream->quick = NULL;
     atomic_store_explicit(&stream->stand_in, NULL, memory_order_relaxed);
+    atomic_store_explicit(&stream->told, false, memory_order_relaxed);
     weir__stream_set_front(stream, 0);
     stream->native = NULL;
     if (stream->clock_lanes > 0) {
@@ -67,6 +68,7 @@ void weir__order_leave_capture(weir_stream *stand_in)
     weir_stream *stream = stand_in->as.of;
     if (is_standing(stand_in)) {
         atomic_store_explicit(&stream->stand_in, NULL, memory_order_relaxed);
+        atomic_store_explicit(&stream->told, false, memory_order_relaxed);
         if (!stream->owner->asks) {
             stream->quick = stream->pool;
         }

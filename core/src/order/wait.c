@@ -103,6 +103,9 @@ void weir__order_drop_event(weir_pool *pool, weir_event *event)
 static bool is_captured(const weir_stream *stream)
 {
     uint64_t capture = 0;
+    if (atomic_load_explicit(&stream->told, memory_order_relaxed)) {
+        return true; /* also before the runtime's own begin */
+    }
     (void)!weir_device_stream_capture(stream->owner->device, stream->native, &capture, NULL, NULL);
     return capture != 0;
 }

@@ -95,6 +95,9 @@ static weir_stream *enter(struct weir_capture_pool *captures, weir_stream *strea
         return NULL;
     }
     const weir_tick begun = weir__stream_close_tick(stand_in) + 1;
+    stream_visit(stream);
+    atomic_store_explicit(&stream->told, captures->graph == 0, memory_order_relaxed);
+    stream_unlock(stream);
     pool_lock(pool);
     stand_in->as.of = stream;
     stand_in->as.begun = begun;
@@ -110,13 +113,6 @@ static weir_stream *enter(struct weir_capture_pool *captures, weir_stream *strea
     atomic_store_explicit(&stream->stand_in, stand_in, memory_order_release);
     pool_unlock(pool);
     return stand_in;
-}
-
-static void leave(weir_stream *stand_in)
-{
-    pool_lock(stand_in->owner);
-    weir__order_leave_capture(stand_in);
-    pool_unlock(stand_in->owner);
 }
 
 /* --- captures that the device tells --- */
@@ -220,19 +216,32 @@ static uint64_t ask(const weir_stream *stream)
     return graph != WEIR_CAPTURE_IMPLICIT ? graph : 0;
 }
 
+/* Returns the stand-in of a stream that is in the capture `graph`, or in one that the program has told. Ends the
+ * stream's part in a capture that is over. Another thread may end the captures of a graph that is gone at any time, so
+ * their record is read under the pool's lock. */
+static weir_stream *present_stand_in(const weir_stream *stream, uint64_t graph)
+{
+    weir_pool *pool = stream->owner;
+    pool_lock(pool);
+    weir_stream *stand_in = stand_in_of(stream);
+    const struct weir_capture_pool *captures = stand_in != NULL ? stand_in->as.captures : NULL;
+    if (captures != NULL && captures->graph != 0 && (captures->graph != graph || is_gone(captures))) {
+        weir__order_leave_capture(stand_in);
+        stand_in = NULL;
+    }
+    pool_unlock(pool);
+    return stand_in;
+}
+
 weir_status weir__capture_route(weir_stream **stream)
 {
-    weir_stream *stand_in = stand_in_of(*stream);
-    const bool told = stand_in != NULL && stand_in->as.captures->graph == 0;
-    if (!told && (*stream)->owner->asks && !is_stand_in(*stream)) {
-        const uint64_t graph = ask(*stream);
-        if (stand_in != NULL && (stand_in->as.captures->graph != graph || is_gone(stand_in->as.captures))) {
-            leave(stand_in);
-            stand_in = NULL;
-        }
-        if (graph != 0 && stand_in == NULL && (stand_in = enter_graph(*stream, graph)) == NULL) {
-            return WEIR_ERR_NO_MEMORY;
-        }
+    const uint64_t graph = (*stream)->owner->asks && !is_stand_in(*stream) ? ask(*stream) : 0;
+    if (graph == 0 && stand_in_of(*stream) == NULL) {
+        return WEIR_OK;
+    }
+    weir_stream *stand_in = present_stand_in(*stream, graph);
+    if (graph != 0 && stand_in == NULL && (stand_in = enter_graph(*stream, graph)) == NULL) {
+        return WEIR_ERR_NO_MEMORY;
     }
     *stream = stand_in != NULL ? stand_in : *stream;
     return WEIR_OK;
@@ -248,8 +257,8 @@ weir_status weir__capture_route_hint(weir_stream **stream)
 
 weir_status weir__capture_route_wait(weir_stream **stream, const void *event)
 {
-    struct weir_capture_pool *captures = weir__stream_capture_of_event((*stream)->owner, event);
-    if (captures != NULL && captures->graph == 0 && stand_in_of(*stream) == NULL) {
+    struct weir_capture_pool *captures = weir__stream_told_capture_of((*stream)->owner, event);
+    if (captures != NULL && stand_in_of(*stream) == NULL) {
         *stream = enter(captures, *stream, false);
         return *stream != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
     }

@@ -631,13 +631,14 @@ static bool keeps_order(weir_block *block, const weir_stream *stand_in)
 {
     const struct weir_capture_pool *captures = stand_in->as.captures;
     WEIR_ASSERT(captures != NULL && state_of(block) == BLOCK_LIVE);
-    if (stand_in == captures->first || block_stream(block)->as.captures == captures) {
+    if (stand_in == captures->first) {
         return true;
     }
     pool_lock(captures->pool);
-    const bool added = find_use(block, stand_in->as.of) != NULL || add_use(block, stand_in->as.of) != NULL;
+    const bool kept = block_stream(block)->as.captures == captures || find_use(block, stand_in->as.of) != NULL ||
+                      add_use(block, stand_in->as.of) != NULL;
     pool_unlock(captures->pool);
-    return added;
+    return kept;
 }
 
 /* Slow path of weir_pool_free: checks the arguments and waits for the stream's lock. */

@@ -22,8 +22,8 @@ void weir__stream_fini_events(weir_pool *pool);
 weir_stream *weir__stream_add_stand_in(const struct stand_in *as);
 /* Raises the stream's tick. Returns the old tick, which covers every free on the stream so far, by any thread. */
 weir_tick weir__stream_close_tick(weir_stream *stream);
-/* Returns the captures of the capture under way in which the event was recorded, or NULL. */
-struct weir_capture_pool *weir__stream_capture_of_event(weir_pool *pool, const void *event);
+/* Returns the capture pool of the capture under way, told by the program, in which the event was recorded, or NULL. */
+struct weir_capture_pool *weir__stream_told_capture_of(weir_pool *pool, const void *event);
 
 /* --- capture.c: no lock held --- */
 

@@ -330,13 +330,14 @@ static bool is_of_one_capture(const weir_stream *recorded, const weir_stream *wa
     return recorded->as.captures == waiting->as.captures && (!is_stand_in(recorded) || tick >= recorded->as.begun);
 }
 
-struct weir_capture_pool *weir__stream_capture_of_event(weir_pool *pool, const void *event)
+struct weir_capture_pool *weir__stream_told_capture_of(weir_pool *pool, const void *event)
 {
     pool_lock(pool);
     const struct known_event *known = event_find(pool, event);
     const weir_stream *stream = known != NULL ? pool->streams[known->lane] : NULL;
     const bool of_capture = stream != NULL && is_stand_in(stream) && known->tick >= stream->as.begun;
-    struct weir_capture_pool *captures = of_capture && stream->as.captures->open ? stream->as.captures : NULL;
+    struct weir_capture_pool *captures = of_capture ? stream->as.captures : NULL;
+    captures = captures != NULL && captures->graph == 0 && captures->open ? captures : NULL;
     pool_unlock(pool);
     return captures;
 }

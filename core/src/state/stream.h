@@ -120,6 +120,9 @@ struct weir_stream {
     void *native;
     _Atomic(weir_stream *) stand_in; /* the stand-in of this stream while it is being captured; else NULL. Read without
                                         the lock */
+    atomic_bool
+        told; /* the program has told that the stream is being captured: no event is recorded any more. Set under
+                         the stream's lock, read under either lock */
     struct stand_in as;
     bool retired;
     uint64_t waited;     /* the latest wait round in which this stream was waited for */

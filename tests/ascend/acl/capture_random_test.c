@@ -130,6 +130,14 @@ static void order(struct program *p, size_t first, size_t second)
     ok(weir_acl_wait_event(p->pool, p->native[second], p->event));
 }
 
+/* The streams of a program with a capture pool run nothing before a capture or a launch. */
+static void sync_all(struct program *p)
+{
+    for (size_t i = 0; i < STREAMS; i++) {
+        acl_ok(aclrtSynchronizeStream(p->native[i]));
+    }
+}
+
 static void begin(struct program *p)
 {
     const size_t stream = rnd(p, STREAMS);
@@ -137,7 +145,7 @@ static void begin(struct program *p)
         return;
     }
     if (p->captures != NULL) {
-        acl_ok(aclrtSynchronizeDevice()); /* the auditor judges blocks at the capture, when an earlier graph may run */
+        sync_all(p); /* the auditor judges blocks at the capture, when an earlier graph may run */
         ok(weir_capture_begin(p->captures, p->stream[stream]));
     }
     acl_ok(aclmdlRICaptureBegin(p->native[stream], (aclmdlRICaptureMode)rnd(p, 3)));
@@ -203,7 +211,7 @@ static void execute(struct program *p)
         return;
     }
     if (p->captures != NULL) {
-        acl_ok(aclrtSynchronizeDevice());
+        sync_all(p);
     }
     acl_ok(aclmdlRIExecuteAsync(graph->handle, p->native[graph->origin]));
 }
@@ -337,10 +345,13 @@ static void *play(void *program)
     struct program *p = program;
     acl_ok(aclrtSetDevice(0));
     make_streams(p);
+    ok(weir_capture_pool_create(p->pool, &p->captures));
     for (int i = 0; i < STEPS; i++) {
         step(p);
     }
     finish(p);
+    sync_all(p);
+    ok(weir_capture_pool_release(p->captures));
     for (size_t i = 0; i < STREAMS; i++) {
         ok(weir_stream_retire(p->pool, p->stream[i]));
     }
@@ -348,7 +359,8 @@ static void *play(void *program)
     return NULL;
 }
 
-/* Threads capture at the same time, on streams of their own over one pool. */
+/* Threads capture at the same time, on streams of their own over one pool. They tell their captures: else another
+ * thread's call could record an event on a stream at the moment of its capture. */
 TEST(threads_capture_over_one_pool)
 {
     enum { THREADS = 3 };
