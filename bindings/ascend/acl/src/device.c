@@ -48,6 +48,17 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
+/* --- what earlier calls could not give back --- */
+
+static void finish_all(void);
+
+/* Gives back what earlier calls of the device, and devices that could not be made or ended, have left. */
+static void settle(weir__acl_device *self)
+{
+    finish_all();
+    weir__acl_settle(self);
+}
+
 /* --- regions --- */
 
 static weir_status free_left(void *owner, weir__leftover *left)
@@ -80,7 +91,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 {
     weir__acl_device *self = ctx;
     void *start = NULL;
-    weir__acl_settle(self);
+    settle(self);
     weir__leftover *left = weir__leftover_new(free_left);
     if (left == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -100,7 +111,7 @@ static weir_status region_alloc(void *ctx, uint64_t size, uint64_t *address)
 static weir_status region_free(void *ctx, uint64_t address, uint64_t size)
 {
     (void)size;
-    weir__acl_settle(ctx);
+    settle(ctx);
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtFree, (void *)(uintptr_t)address);
 }
 
@@ -131,7 +142,7 @@ static weir_status vm_reserve(void *ctx, uint64_t size, uint64_t *address)
 {
     weir__acl_device *self = ctx;
     void *start = NULL;
-    weir__acl_settle(self);
+    settle(self);
     weir__leftover *left = weir__leftover_new(release_left);
     if (left == NULL) {
         return WEIR_ERR_NO_MEMORY;
@@ -152,7 +163,7 @@ static weir_status vm_release(void *ctx, uint64_t address, uint64_t size)
 {
     WEIR_ASSERT(is_in_pages(ctx, address, size));
     (void)size;
-    weir__acl_settle(ctx);
+    settle(ctx);
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtReleaseMemAddress, (void *)(uintptr_t)address);
 }
 
@@ -160,7 +171,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 {
     WEIR_ASSERT(is_in_pages(ctx, 0, size));
     weir__acl_device *self = ctx;
-    weir__acl_settle(self);
+    settle(self);
     const aclrtPhysicalMemProp prop = physical_prop(self);
     aclrtDrvMemHandle physical = NULL;
     const weir_status status = IN_CONTEXT(self, ACL(aclrtMallocPhysical, &physical, (size_t)size, &prop, 0));
@@ -172,7 +183,7 @@ static weir_status vm_create(void *ctx, uint64_t size, weir_vm_handle *handle)
 
 static weir_status vm_destroy(void *ctx, weir_vm_handle handle)
 {
-    weir__acl_settle(ctx);
+    settle(ctx);
     return weir__acl_is_lost(ctx) ? WEIR_OK : ACL(aclrtFreePhysical, (aclrtDrvMemHandle)(uintptr_t)handle);
 }
 
