@@ -29,7 +29,7 @@
  *
  * A capture pool is a part of a pool for many captures that never run at the same time: a serving engine captures a
  * graph for each batch size and launches one after the other. All captures of a capture pool share their memory,
- * whatever stream they are captured on.
+ * on any streams.
  *
  *     weir_capture_pool_create(pool, &captures);
  *     weir_capture_begin(captures, stream);        before the runtime's own begin
@@ -68,10 +68,10 @@ typedef struct weir_capture_stats {
 WEIR_API weir_status weir_capture_pool_create(weir_pool *pool, weir_capture_pool **captures);
 
 /* Hold a capture pool once more, for one more graph, and release a hold. The last release gives the memory to the pool:
- * every stream may use it at once. So all graphs of the capture pool are destroyed before, or never run again, and the
- * host has seen their last launch complete. Blocks that are still live then stay valid, and are freed as any other.
- * Both return WEIR_ERR_INVALID for NULL; the last release returns WEIR_ERR_BUSY, and changes nothing, during a
- * capture. */
+ * every stream may use it once the work from before the captures is complete. So all graphs of the capture pool are
+ * destroyed before, or never run again, and the host has seen their last launch complete. Blocks that are still live
+ * then stay valid, and are freed as any other. Both return WEIR_ERR_INVALID for NULL; the last release returns
+ * WEIR_ERR_BUSY, and changes nothing, during a capture. */
 WEIR_API weir_status weir_capture_pool_hold(weir_capture_pool *captures);
 WEIR_API weir_status weir_capture_pool_release(weir_capture_pool *captures);
 

@@ -160,8 +160,9 @@ WEIR_API weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir
 
 /* Retires a stream before the vendor's stream is destroyed: waits for its work, so that every stream may use its
  * memory, and forgets the stream. Its blocks stay valid and are freed on other streams. Call it before the vendor's
- * destroy. If the vendor uses the same handle again, it is a new stream. Returns WEIR_ERR_DEVICE, and changes nothing,
- * if the wait failed: memory freed on this stream stays set aside until a retry succeeds or the pool is destroyed. */
+ * destroy. If the vendor uses the same handle again, it is a new stream. Changes nothing and returns WEIR_ERR_BUSY
+ * while the stream is being captured (weir/capture.h), WEIR_ERR_DEVICE if the wait failed: memory freed on this stream
+ * stays set aside until a retry succeeds or the pool is destroyed. */
 WEIR_API weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream);
 
 /* Retires a stream after its work is complete, because the host waited for it or the vendor's destroy has returned. It
@@ -186,7 +187,8 @@ WEIR_API weir_status weir_event_forgotten(weir_pool *pool, const void *event);
 
 /* Returns a mark: the current point in the stream's order. For callers that keep something other than a block until the
  * stream's work is complete. A mark needs no event of its own: one event covers all marks and frees before it. Returns
- * WEIR_ERR_INVALID for NULL, and for a stream that does not belong to the pool or is retired. */
+ * WEIR_ERR_INVALID for NULL, and for a stream that does not belong to the pool or is retired; WEIR_ERR_BUSY while the
+ * stream is being captured (weir/capture.h). */
 WEIR_API weir_status weir_stream_mark(weir_pool *pool, weir_stream *stream, weir_tick *mark);
 /* Sets *reached to true if the host has seen all work before the mark complete. The pool queries the device for this
  * stream only; if `wait` is true, it waits for completion. *reached is also true if the stream was retired after the
@@ -207,7 +209,8 @@ WEIR_API weir_status weir_pool_alloc(weir_pool *pool, weir_stream *stream, uint6
 
 /* Frees the block in the order of `stream`: work queued on `stream` so far may still use the block. Never waits.
  * Returns WEIR_ERR_INVALID if a handle is NULL, the block or the stream belongs to another pool, or the block is
- * already free. A freed handle stays recognisable until weir_pool_alloc returns it again. Two threads must not free a
+ * already free; WEIR_ERR_NO_MEMORY, and the block stays live, if there is no host memory to record that the stream is
+ * being captured. A freed handle stays recognisable until weir_pool_alloc returns it again. Two threads must not free a
  * block at the same moment; only builds with internal checks refuse one of the two calls then. */
 WEIR_API weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stream);
 

@@ -15,11 +15,7 @@
  */
 #include "pool/pool.h"
 
-#include "device/device_internal.h"
-
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* --- entering --- */
 

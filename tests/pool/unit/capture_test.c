@@ -25,6 +25,7 @@ struct graphs {
     int asked;
     int touched; /* calls for a stream that is being captured */
     int waits;
+    int records;
 };
 
 struct world {
@@ -64,6 +65,7 @@ static weir_status event_record(void *ctx, weir_event *event, void *native_strea
 {
     struct graphs *graphs = ctx;
     graphs->touched += capture_of(graphs, native_stream) != 0;
+    graphs->records++;
     return fake_event_record(ctx, event, native_stream);
 }
 
@@ -475,6 +477,24 @@ TEST(a_told_capture_follows_one_that_was_asked_for)
     assert_int_equal(weir_capture_end(captures), WEIR_OK);
     assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
     destroy_graph(&w, 1);
+    end(&w);
+}
+
+/* From weir_capture_begin on no event is recorded on the stream, also before the runtime's own begin. */
+TEST(nothing_is_recorded_once_a_capture_is_told)
+{
+    struct world w;
+    weir_block *block = NULL;
+    weir_capture_pool *captures = NULL;
+    begin_pool(&w, weir_caching_strategy(), WEIR_POOL_CAPTURES_TOLD, BIG, 2);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_OK);
+    give(&w, take(&w, 0, BIG), 0);
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_OK);
+    const int before = w.graphs.records;
+    assert_int_equal(weir_pool_alloc(w.pool, w.stream[1], BIG, 0, &block), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(w.graphs.records, before);
+    assert_int_equal(weir_capture_end(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
     end(&w);
 }
 

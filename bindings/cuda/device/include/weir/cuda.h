@@ -15,7 +15,7 @@
  * Capture. While a thread captures a stream into a graph, the device makes its calls in the relaxed capture mode, so
  * they neither fail nor invalidate the capture. Three calls on a stream that is being captured are refused with
  * WEIR_ERR_UNSUPPORTED before the driver is asked: to record an event on it, to make it wait for an event, to wait for
- * it. A pool then serves that stream from memory that the stream itself has freed and from new memory.
+ * it. A pool keeps the memory of a graph with the graph (weir/capture.h).
  *
  * Results: WEIR_ERR_DEVICE means that a call of the driver failed. For this and for every refusal (WEIR_ERR_INVALID,
  * WEIR_ERR_BUSY, WEIR_ERR_UNSUPPORTED) weir_cuda_error has a sentence that says which call or argument, and why.
@@ -115,8 +115,8 @@ WEIR_API weir_status weir_cuda_host_runtime(weir_device *device, weir_host_runti
 /* Each function makes a call of the driver and tells the pool about the order that the call creates
  * (weir_stream_recorded and the other hints of weir/pool.h), so that the pool reuses memory across streams without its
  * own waits. The call is made in the calling thread's context. The result is the result of the call. A hint for which
- * there is no host memory is dropped, which is safe. On a stream that is being captured the call is made, but the pool
- * gets no hint: a graph orders only its own launches. `stream` NULL is the legacy default stream; the pool's context
+ * there is no host memory is dropped, which is safe. The order of streams that are being captured holds within their
+ * graph only (weir/capture.h). `stream` NULL is the legacy default stream; the pool's context
  * must then be the current one. No other thread may record the event while a thread waits for it. WEIR_ERR_INVALID:
  * NULL, or a stream that the pool does not know yet and that its device refuses (weir_pool_stream); then no call was
  * made. */
