@@ -67,8 +67,8 @@ enum {
      * addresses and maps memory into them where it is needed: one range that grows at its end or in its holes. Memory
      * is created in device handles of at most 1/32 of what the pool holds, and mapped and unmapped by whole handles; no
      * live byte is copied. Before the pool takes much more than the peak of live memory, it gives idle handles back. A
-     * request then fails only if the handles that live blocks touch, plus the request rounded up to pages, exceed the
-     * limit or the device's capacity. From 3/4 of these on, new handles are single pages. With
+     * request then fails only if the handles that live blocks or pins touch, plus the request rounded up to pages,
+     * exceed the limit or the device's capacity. From 3/4 of these on, new handles are single pages. With
      * WEIR_POOL_KEEP_IDLE_REGIONS idle handles go back only when the limit or the device refuses more. A pool takes
      * regions anyway if the device has no virtual memory, or pages smaller than the strategy's granule, or if the
      * strategy has no `claim`; weir_pool_dump tells which of the two a pool has.
@@ -247,11 +247,11 @@ enum {
 };
 
 /* Returns wholly free regions (virtual memory: wholly free granules, wherever they lie) to the device until at most
- * `keep_bytes` are reserved. Without WEIR_TRIM_WAIT it returns only memory that no queued work can touch. *released, if
- * `released` is not NULL, is the number of bytes returned, also after a failure. A trim also tells the pool that the
- * program's peak is over: up to the most bytes reserved since the last trim, a pool grows without returning idle
- * regions first. Returns WEIR_ERR_DEVICE if the device refused a region or granule, which then stays with the pool;
- * WEIR_ERR_NO_MEMORY if there is no host memory. */
+ * `keep_bytes` are reserved, except for pinned memory (weir/pin.h). Without WEIR_TRIM_WAIT it returns only memory that
+ * no queued work can touch. *released, if `released` is not NULL, is the number of bytes returned, also after a
+ * failure. A trim also tells the pool that the program's peak is over: up to the most bytes reserved since the last
+ * trim, a pool grows without returning idle regions first. Returns WEIR_ERR_DEVICE if the device refused a region or
+ * granule, which then stays with the pool; WEIR_ERR_NO_MEMORY if there is no host memory. */
 WEIR_API weir_status weir_pool_trim(weir_pool *pool, uint64_t keep_bytes, uint32_t flags, uint64_t *released);
 
 typedef enum weir_walk_state {
@@ -270,9 +270,10 @@ typedef struct weir_walk_entry {
     uint64_t address;
     uint64_t size;
     weir_walk_state state;
-    uint64_t requested; /* bytes requested, for a live block */
-    uint32_t stream;    /* stream that holds the range in its lane, cache or pending list; 0 = the open lane */
-    weir_block *block;  /* the live block, if any; do not free it during the walk */
+    uint64_t requested;    /* bytes requested, for a live block */
+    uint32_t stream;       /* stream that holds the range in its lane, cache or pending list; 0 = the open lane */
+    weir_block *block;     /* the live block, if any; do not free it during the walk */
+    uint64_t pinned_bytes; /* bytes of the range in pinned memory (weir/pin.h) */
 } weir_walk_entry;
 
 /* Visits every range. The visitor returns false to end the walk. It must not call the pool, which is locked during the
@@ -362,6 +363,7 @@ typedef struct weir_pool_stats {
     uint64_t soft_limit_growths; /* regions taken above the soft limit */
     uint64_t pressure_calls;     /* calls of the pressure callback */
     uint64_t tags;               /* tags that have a name */
+    uint64_t pinned_bytes;       /* handles and regions that pins keep, as a whole (weir/pin.h) */
 } weir_pool_stats;
 
 #define WEIR_POOL_STATS_INIT WEIR_STRUCT_INIT(weir_pool_stats)
@@ -413,7 +415,8 @@ typedef struct weir_oom_region {
     X(WAIT)        /* synchronise `stream` (0: every stream), where weir failed to, and call               \
                       weir_stream_synced for it, or retire it */           \
     X(ASK_LESS)    /* request at most `bytes`, with an `align` of 0 */                                                 \
-    X(END_GRAPH)   /* destroy the graph that was captured on `stream`, or release its capture pool (weir/capture.h) */
+    X(END_GRAPH)   /* destroy the graph that was captured on `stream`, or release its capture pool (weir/capture.h) */ \
+    X(UNPIN)       /* end all pins (weir/pin.h), which keep `bytes` of idle memory */
 
 typedef enum weir_advice_kind {
 #define WEIR_ADVICE_ENUM(name) WEIR_ADVICE_##name,
@@ -433,7 +436,7 @@ typedef struct weir_oom_advice {
 } weir_oom_advice;
 
 #define WEIR_OOM_ENTRIES 6 /* the most entries of each list in a weir_oom_record */
-#define WEIR_OOM_ADVICE 4  /* at most: RAISE_LIMIT or DEVICE_ROOM, WAIT or END_GRAPH, and one of each other kind */
+#define WEIR_OOM_ADVICE 5  /* at most: RAISE_LIMIT or DEVICE_ROOM, WAIT or END_GRAPH, and one of each other kind */
 
 /* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_explain (weir/budget.h)
  * formats a report. */
@@ -468,6 +471,8 @@ struct weir_oom_record {
     weir_oom_lane lanes[WEIR_OOM_ENTRIES];     /* the most bytes first */
     weir_oom_region worst[WEIR_OOM_ENTRIES];   /* regions, the most free bytes first */
     weir_oom_advice advice[WEIR_OOM_ADVICE];   /* no advice if host memory was missing, or no change would help */
+    uint64_t pinned_idle_bytes; /* bytes of regions or handles that would be idle, and pins keep (weir/pin.h); not in
+                                   idle_region_bytes */
 };
 
 #define WEIR_OOM_RECORD_INIT WEIR_STRUCT_INIT(weir_oom_record)

@@ -9,6 +9,7 @@
 #include <weir/capture.h>
 #include <weir/device.h>
 #include <weir/observer.h>
+#include <weir/pin.h>
 #include <weir/pool.h>
 #include <weir/strategy.h>
 #include <weir/trace.h>

@@ -4,6 +4,7 @@
  *     vm.c       virtual memory: one range of addresses that grows; vm_internal.h lists its files
  *     budget.c   how much a pool may take, and the pressure callback
  *     trim.c     returns memory because a caller asks for it or lowers a limit
+ *     pin.c      memory that is not given back because its addresses are known outside
  *
  * Each source of memory implements the same table of functions (state/memory_ops.h).
  */
@@ -20,6 +21,19 @@ static inline void keep_first(weir_status *first, weir_status status)
 
 extern const struct memory_ops weir__region_memory;
 extern const struct memory_ops weir__vm_memory;
+
+/* --- pin.c: pool lock held --- */
+
+/* Returns the pins of the handle or region that begins at `address`: 0 if it may be given back. */
+static inline uint64_t weir__pins_locked(const weir_pool *pool, uint64_t address)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    return weir__number_map_get(&pool->pins, address);
+}
+/* Returns the bytes of the range that lie in pinned handles or regions. */
+uint64_t weir__pinned_in_locked(const weir_pool *pool, uint64_t address, uint64_t size);
+/* Returns a description of the first broken invariant, or NULL. */
+const char *weir__pins_broken_locked(const weir_pool *pool);
 
 /* --- region.c --- */
 
@@ -59,8 +73,10 @@ struct vm_whole_handles {
     uint64_t single; /* bytes of those of one granule, which a request never touches in part */
 };
 
-/* Adds the handles that lie wholly in [address, address + size) to the sums. Looks at *looks granules or handles at
- * most, and lowers *looks. Pool lock held. */
+/* Finds the handle that has memory at the address; see memory_ops.find. Pool lock held. */
+bool weir__vm_find_locked(const weir_pool *pool, uint64_t address, struct memory_piece *piece);
+/* Adds the handles without pins that lie wholly in [address, address + size) to the sums. Looks at *looks granules or
+ * handles at most, and lowers *looks. Pool lock held. */
 void weir__vm_add_whole_locked(const weir_pool *pool, uint64_t address, uint64_t size, unsigned *looks,
                                struct vm_whole_handles *sums);
 /* Returns how many bytes a pool that holds `reserved` bytes may grow in handles of several granules. Pool lock held. */

@@ -232,13 +232,13 @@ void weir__region_end_growing_locked(weir_pool *pool)
 
 /* --- returning regions --- */
 
-/* Takes a region out of the strategy if it is idle. The region's entry stays, without the strategy's handle, so that
- * the region's bytes stay counted until the device has taken them back. Pool lock held. */
+/* Takes a region out of the strategy if it is idle and not pinned. The region's entry stays, without the strategy's
+ * handle, so that the region's bytes stay counted until the device has taken them back. Pool lock held. */
 static bool remove_if_idle(weir_pool *pool, struct pool_region *region)
 {
     WEIR_ASSERT(pool_is_locked(pool));
     const weir_tick *limits = weir__order_limits_locked(pool, NULL);
-    if (region->handle == NULL ||
+    if (region->handle == NULL || weir__pins_locked(pool, region->address) != 0 ||
         pool->strategy->region_remove(pool->state, region->handle, limits, pool->lanes) != WEIR_OK) {
         return false;
     }
@@ -288,7 +288,10 @@ static struct pool_region *take_one_idle(weir_pool *pool)
         const weir_tick *limits = weir__order_limits_locked(pool, NULL);
         const bool any = pool->strategy->region_idle(pool->state, limits, pool->lanes, &address);
         region = any ? region_at(pool, address) : NULL;
-        return region != NULL && remove_if_idle(pool, region) ? region : NULL;
+        if (region == NULL || remove_if_idle(pool, region)) {
+            return region;
+        }
+        region = pool->regions; /* the strategy knows nothing of pins */
     }
     while (region != NULL && !remove_if_idle(pool, region)) {
         region = region->next;
@@ -709,7 +712,21 @@ static bool exchange(struct request *request)
     return served;
 }
 
-/* --- the end --- */
+/* --- looking up, and the end --- */
+
+static bool find(const weir_pool *pool, uint64_t address, struct memory_piece *piece)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    const struct pool_region *region = pool->regions;
+    while (region != NULL && address - region->address >= region->size) {
+        region = region->next;
+    }
+    if (region == NULL || region->handle == NULL) {
+        return false;
+    }
+    *piece = (struct memory_piece){.address = region->address, .size = region->size};
+    return true;
+}
 
 static void return_all(weir_pool *pool, weir_status *first)
 {
@@ -732,6 +749,7 @@ const struct memory_ops weir__region_memory = {
     .grow = grow,
     .exchange = exchange,
     .give_back = give_back,
+    .find = find,
     .return_all = return_all,
     .fini = fini,
 };

@@ -8,12 +8,12 @@
  * pool would otherwise hold more than the mark, a little more than was ever live at once, or than the limit or the
  * device allows.
  *
- * Guarantee: if all free memory is also idle, a request fails only if the handles that hold taken memory, plus the
- * request rounded up to granules, exceed the limit or the memory that the device gives. (Idle handles outside the
- * window go first, then all of them. What is left then are handles with taken memory; and the window that lacks the
- * fewest granules lacks no more than the request has, since a window of that size lies in every large hole.) Near the
- * limit new handles are granules, so that these two sums are close to the live bytes. The guarantee needs addresses: if
- * no span has a window left, another span is reserved.
+ * Guarantee: if all free memory is also idle, a request fails only if the handles that hold taken memory or are pinned,
+ * plus the request rounded up to granules, exceed the limit or the memory that the device gives. (Idle handles outside
+ * the window go first, then all of them. What is left then are handles with taken memory and pinned ones; and the
+ * window that lacks the fewest granules lacks no more than the request has, since a window of that size lies in every
+ * large hole.) Near the limit new handles are granules, so that these two sums are close to the live bytes. The
+ * guarantee needs addresses: if no span has a window left, another span is reserved.
  *
  * Cost: a walk around the strategy's holes; vm_handle.c states the rest. One thread at a time. */
 #include "base/tuning.h"
@@ -410,6 +410,7 @@ const struct memory_ops weir__vm_memory = {
     .grow = vm_grow,
     .exchange = vm_exchange,
     .give_back = vm_give_back,
+    .find = weir__vm_find_locked,
     .return_all = vm_return_all,
     .fini = vm_fini,
 };

@@ -2,8 +2,8 @@
  * granule has memory of which handle, and the check of these records.
  *
  * Idea: a handle is mapped and unmapped as a whole, and any blocks may lie in it. So a handle is idle if all its
- * addresses are free and no queued work touches them. A handle that is mapped nowhere is *spare*: it counts as
- * reserved, fills a hole of its size, or is destroyed.
+ * addresses are free, no queued work touches them, and no pin holds it. A handle that is mapped nowhere is *spare*: it
+ * counts as reserved, fills a hole of its size, or is destroyed.
  *
  * Guarantee: no call needs another one to be undone. If the device refuses a call, the step ends there: a hole that was
  * mapped is memory, one that was not is a hole, a handle that was unmapped or created is spare. So nothing is lost, and
@@ -406,7 +406,7 @@ static void end_run(struct idle_search *search)
         WEIR_ASSERT(granule != NULL && granule->handle != 0);
         const uint64_t next = at + ((uint64_t)(granule->of - granule->at) << vm->granule_shift);
         const bool in_window = window != NULL && at < window->end && next > window->first;
-        if (granule->at == 0 && next <= to && !in_window) {
+        if (granule->at == 0 && next <= to && !in_window && weir__pins_locked(search->pool, at) == 0) {
             const struct vm_place place = {.address = at,
                                            .granules = granule->of,
                                            .handle = granule->handle,
@@ -542,6 +542,22 @@ bool weir__vm_moves_locked(const weir_pool *pool, const weir_range_info *range)
     return granule != NULL && range->token != NULL && granule->token == range->token;
 }
 
+bool weir__vm_find_locked(const weir_pool *pool, uint64_t address, struct memory_piece *piece)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    const struct pool_vm *vm = pool->vm;
+    struct vm_span *span = vm_span_of(vm, address);
+    const struct vm_granule *granule = span != NULL ? vm_granule_at(vm, span, address) : NULL;
+    if (granule == NULL || granule->handle == 0 || (granule - granule->at)->token != NULL) {
+        return false;
+    }
+    const uint64_t first = (uint64_t)(granule - granule->at - span->granules);
+    *piece = (struct memory_piece){.address = span->address + (first << vm->granule_shift),
+                                   .size = (uint64_t)granule->of << vm->granule_shift,
+                                   .handle = granule->handle};
+    return true;
+}
+
 uint64_t weir__vm_granule(const weir_pool *pool)
 {
     return pool->vm->granule;
@@ -558,7 +574,8 @@ void weir__vm_add_whole_locked(const weir_pool *pool, uint64_t address, uint64_t
         const struct vm_granule *granule = span != NULL ? vm_granule_at(vm, span, at) : NULL;
         const bool mapped = granule != NULL && granule->handle != 0;
         bytes = (mapped ? (uint64_t)(granule->of - granule->at) : 1) << vm->granule_shift;
-        const bool whole = mapped && granule->at == 0 && at + bytes <= address + size;
+        const bool whole =
+            mapped && granule->at == 0 && at + bytes <= address + size && weir__pins_locked(pool, at) == 0;
         sums->bytes += whole ? bytes : 0;
         sums->single += whole && granule->of == 1 ? bytes : 0;
         --*looks;

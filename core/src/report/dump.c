@@ -42,6 +42,9 @@ static void dump_pool(const struct dump *dump, const weir_pool *pool)
                pool->vm != NULL ? "virtual memory" : "regions", pool->lanes - 1, pool->blocks.count);
     print_line(dump, "  bytes: reserved %" PRIu64 ", peak %" PRIu64 ", pending %" PRIu64, pool->held.bytes,
                pool->held.peak, pool->pending_bytes);
+    if (pool->pinned_bytes != 0) {
+        print_line(dump, "  pinned: %" PRIu64 " bytes", pool->pinned_bytes);
+    }
     print_line(dump, "  limits: soft %" PRIu64 ", hard %" PRIu64, pool->config.soft_limit_bytes,
                pool->config.limit_bytes);
     print_line(dump,
@@ -80,8 +83,9 @@ static bool dump_range(void *ctx, const weir_walk_entry *entry)
     }
     dump->any = true;
     dump->region = entry->region_address;
-    print_line(dump, "  0x%" PRIx64 ": %" PRIu64 " bytes, %s, stream %" PRIu32 ", requested %" PRIu64, entry->address,
-               entry->size, states[entry->state], entry->stream, entry->requested);
+    print_line(dump, "  0x%" PRIx64 ": %" PRIu64 " bytes, %s%s, stream %" PRIu32 ", requested %" PRIu64, entry->address,
+               entry->size, states[entry->state], entry->pinned_bytes != 0 ? " and pinned" : "", entry->stream,
+               entry->requested);
     return true;
 }
 

@@ -3,8 +3,8 @@
  * weir_pool_would_fit answers without trying. Unknown is which piece of free memory each request will get, since work
  * completes meanwhile. So the answer rests on counts that hold for every order:
  *
- *     pinned     A piece of L bytes whose region a live block keeps serves L / a requests of `a` bytes. Pieces merge
- *                meanwhile, which only adds.
+ *     pinned     A piece of L bytes whose region a live block or a pin keeps serves L / a requests of `a` bytes. Pieces
+ *                merge meanwhile, which only adds.
  *     loose      Memory of a region that may go back to the device serves L / a where it is, or L / share in new
  *                regions, whichever is less: `share` bounds the bytes of new regions that one request uses up.
  *     room       Growing fails only if less than a least region is left, so it uses up all but that.
@@ -163,10 +163,11 @@ static bool look_at_range(void *ctx, const weir_range_info *range)
     if (stream != NULL && !may_come(q, stream, stream->last_free)) {
         return q->looks > 0;
     }
+    const bool kept = q->pool->vm == NULL && weir__pins_locked(q->pool, range->region_address) != 0;
     note_piece(q, range->size, range->set_apart,
-               range->token != NULL && state_of((const weir_block *)range->token) == BLOCK_LIVE);
+               kept || (range->token != NULL && state_of((const weir_block *)range->token) == BLOCK_LIVE));
     if (q->pool->vm == NULL) {
-        q->idle += range->region_size == range->size ? range->size : 0;
+        q->idle += range->region_size == range->size && !kept ? range->size : 0;
     } else if (range->size < q->unit) {
         weir__vm_add_whole_locked(q->pool, range->address, range->size, &q->looks, &q->handles);
     }

@@ -41,6 +41,7 @@ static bool show_range(void *ctx, const weir_range_info *range)
         .size = range->size,
         .state = range->lane == WEIR_LANE_UNMAPPED ? WEIR_WALK_UNMAPPED : WEIR_WALK_FREE,
         .stream = range->lane == WEIR_LANE_UNMAPPED ? 0 : range->lane,
+        .pinned_bytes = weir__pinned_in_locked(walker->pool, range->address, range->size),
     };
     weir_block *block = range->taken && state_of(range->token) != BLOCK_UNUSED ? range->token : NULL;
     if (block != NULL) {
@@ -242,6 +243,7 @@ static const char *first_broken_rule(weir_pool *pool)
     }
     const char *broken = check_streams(pool, &tally);
     broken = broken != NULL ? broken : weir__tag_broken_locked(pool);
+    broken = broken != NULL ? broken : weir__pins_broken_locked(pool);
     return broken != NULL ? broken : check_regions(pool, &tally);
 }
 
@@ -326,6 +328,7 @@ static void add_pool(weir_pool *pool, weir_pool_stats *stats)
     stats->soft_limit_bytes = pool->config.soft_limit_bytes;
     stats->soft_limit_growths = pool->counts.soft_limit_growths;
     stats->pressure_calls = pool->counts.pressure_calls;
+    stats->pinned_bytes = pool->pinned_bytes;
     stats->tags = atomic_load_explicit(&pool->tag_count, memory_order_relaxed) - 1;
     if (pool->vm != NULL) {
         weir__vm_add_stats_locked(pool, stats);

@@ -8,6 +8,7 @@
  *                   one region to return, which makes room for another one, if that costs fewer live bytes
  *     WAIT          a run that would serve, except for the unfinished work of a stream for which the wait failed
  *     ASK_LESS      the largest free run there is, or the most that may still be taken
+ *     UNPIN         pinned idle memory, if giving it back makes room
  *
  * With virtual memory idle handles move, so the handles that live blocks touch are counted instead.
  *
@@ -141,7 +142,7 @@ static bool cheapest_region(const struct snapshot *snapshot, uint64_t missing, s
     bool found = false;
     for (size_t first = 0, end = 0; first < snapshot->count; first = end) {
         struct window window = {.first = first};
-        bool usable = snapshot->pieces[first].region_size >= missing;
+        bool usable = snapshot->pieces[first].region_size >= missing && !snapshot->pieces[first].pinned;
         for (end = first; end < snapshot->count && snapshot->pieces[end].region == snapshot->pieces[first].region;
              end++) {
             usable = usable && passable(&snapshot->pieces[end], 0);
@@ -186,6 +187,17 @@ static void advise_freeing(weir_oom_record *record, const struct snapshot *snaps
     }
     if (found && window.blocks > 0) {
         advise(record, free_window(snapshot, &window));
+    }
+}
+
+/* Advises to end the pins if the request would be served then: if the pool would reserve `wanted` bytes, of the `most`
+ * that it may, less what pins keep. */
+static void advise_unpinning(weir_oom_record *record, uint64_t wanted, uint64_t most)
+{
+    WEIR_ASSERT(wanted != 0);
+    const uint64_t kept = record->pinned_idle_bytes;
+    if (kept != 0 && wanted > most && wanted - kept <= most) {
+        advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_UNPIN, .bytes = kept});
     }
 }
 
@@ -260,7 +272,9 @@ static struct mapping mapping_locked(weir_oom_record *record, const struct reque
     WEIR_ASSERT(pool_is_locked(request->pool));
     weir_pool *pool = request->pool;
     const uint64_t granule = weir__vm_granule(pool);
-    const uint64_t idle = any_stuck(snapshot) ? 0 : weir__snapshot_idle_handles_locked(pool, snapshot);
+    uint64_t kept = 0;
+    const uint64_t idle = any_stuck(snapshot) ? 0 : weir__snapshot_idle_handles_locked(pool, snapshot, &kept);
+    record->pinned_idle_bytes = kept;
     /* Another thread may have given granules back after the snapshot was taken. */
     record->idle_region_bytes = idle < record->reserved_bytes ? idle : record->reserved_bytes;
     return (struct mapping){
@@ -332,6 +346,7 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
                                          .address = pin->address,
                                          .size = pin->size});
     }
+    advise_unpinning(record, wanted, most);
 }
 
 /* --- regions --- */
@@ -377,7 +392,8 @@ static void look_at_regions(weir_oom_record *record, const struct snapshot *snap
         usable = is_free && piece->stuck == 0 ? usable + piece->size : 0;
         region.largest_bytes = run > region.largest_bytes ? run : region.largest_bytes;
         record->usable_bytes = usable > record->usable_bytes ? usable : record->usable_bytes;
-        record->idle_region_bytes += region.free_bytes == region.size ? region.size : 0;
+        record->idle_region_bytes += region.free_bytes == region.size && !piece->pinned ? region.size : 0;
+        record->pinned_idle_bytes += usable == region.size && piece->pinned ? region.size : 0;
     }
     keep_region(record, &region);
 }
@@ -478,6 +494,9 @@ static void write_sentence(weir_oom_record *record, const struct request *reques
         say(&text, ", %s free in pieces of at most %s", plain_size(record->free_bytes, a),
             plain_size(record->largest_free_bytes, b));
     }
+    if (record->pinned_idle_bytes > 0) {
+        say(&text, ", %s idle but pinned", plain_size(record->pinned_idle_bytes, a));
+    }
     if (record->pending_bytes > 0) {
         say(&text, ", %s freed but still in use by several streams", plain_size(record->pending_bytes, a));
     }
@@ -575,6 +594,7 @@ static void add_advice(weir_oom_record *record, const struct request *request, c
     advise_waiting(record, pool, snapshot, need);
     advise_less(record, request, growth);
     advise_freeing(record, snapshot, &need, growth);
+    advise_unpinning(record, record->reserved_bytes + growth->least, growth->most);
 }
 
 void weir__oom_explain_now(const struct request *request)
@@ -655,6 +675,15 @@ static void say_sums(struct text *text, const weir_oom_record *record)
     if (record->pending_bytes + record->cached_bytes != 0) {
         say(text, "  neither   %s waiting for several streams, %s in front caches\n",
             plain_size(record->pending_bytes, a), plain_size(record->cached_bytes, b));
+    }
+}
+
+static void say_pins(struct text *text, const weir_oom_record *record)
+{
+    char a[SIZE_TEXT];
+    if (record->pinned_idle_bytes != 0) {
+        say(text, "  pinned    %s of the free memory is idle and kept by pins\n",
+            plain_size(record->pinned_idle_bytes, a));
     }
 }
 
@@ -751,6 +780,9 @@ static void say_advice(struct text *text, const weir_oom_record *record, const w
     case WEIR_ADVICE_END_GRAPH:
         say(text, "destroy the graph that was captured on stream %u, or release its capture pool", advice->stream);
         break;
+    case WEIR_ADVICE_UNPIN:
+        say(text, "end the pins, which keep %s of idle memory", plain_size(advice->bytes, a));
+        break;
     case WEIR_ADVICE_COUNT:
     default:
         break;
@@ -777,6 +809,7 @@ size_t weir_oom_explain(const weir_oom_record *source, char *buffer, size_t size
     }
     say(&text, "\n");
     say_sums(&text, &record);
+    say_pins(&text, &record);
     say_holders(&text, &record);
     say_lanes(&text, &record);
     say_regions(&text, &record);

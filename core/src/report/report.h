@@ -36,6 +36,7 @@ struct snapshot_piece {
     uint32_t stuck; /* for a piece that is not taken: the stream whose unfinished work keeps the asking stream from
                        using the piece; SNAPSHOT_SEVERAL: several streams, or unknown; 0: none */
     snapshot_state state;
+    bool pinned; /* in a region with a pin */
 };
 
 /* All ranges at one moment, sorted by address. Regions do not overlap, so the pieces of a region are adjacent. */
@@ -47,8 +48,9 @@ struct snapshot {
 /* Copies all address ranges of the pool. `stuck` of each piece names the stream that keeps `stream` from using the
  * piece. Returns false when out of host memory. No lock held. */
 bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot);
-/* Virtual memory: returns the bytes of the handles in which all ranges were free, on any streams. Pool lock held. */
-uint64_t weir__snapshot_idle_handles_locked(const weir_pool *pool, const struct snapshot *snapshot);
+/* Virtual memory: returns the bytes of the handles in which all ranges were free, on any streams; those with a pin go
+ * to *pinned instead. Pool lock held. */
+uint64_t weir__snapshot_idle_handles_locked(const weir_pool *pool, const struct snapshot *snapshot, uint64_t *pinned);
 void weir__snapshot_fini(struct snapshot *snapshot);
 
 /* --- oom.c --- */

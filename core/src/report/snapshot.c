@@ -70,6 +70,7 @@ static bool note_range(void *ctx, const weir_range_info *range)
         .region_size = range->region_size,
         .stuck = usable ? 0 : range->lane,
         .state = hole ? SNAPSHOT_HOLE : SNAPSHOT_FREE,
+        .pinned = taking->pool->vm == NULL && weir__pins_locked(taking->pool, range->region_address) != 0,
     };
     if (range->taken) {
         judge_block(taking, range->token, piece);
@@ -119,8 +120,10 @@ bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snap
 }
 
 struct idle_sum {
+    const weir_pool *pool;
     const struct snapshot *snapshot;
     uint64_t bytes;
+    uint64_t pinned;
 };
 
 /* Returns the first piece that ends above `address`; the number of pieces if there is none. */
@@ -151,14 +154,15 @@ static void add_if_idle(void *ctx, uint64_t address, uint64_t size)
         }
         end = piece->address + piece->size;
     }
-    sum->bytes += end >= address + size ? size : 0;
+    *(weir__pins_locked(sum->pool, address) == 0 ? &sum->bytes : &sum->pinned) += end >= address + size ? size : 0;
 }
 
-uint64_t weir__snapshot_idle_handles_locked(const weir_pool *pool, const struct snapshot *snapshot)
+uint64_t weir__snapshot_idle_handles_locked(const weir_pool *pool, const struct snapshot *snapshot, uint64_t *pinned)
 {
     WEIR_ASSERT(pool_is_locked(pool) && pool->vm != NULL);
-    struct idle_sum sum = {.snapshot = snapshot};
+    struct idle_sum sum = {.pool = pool, .snapshot = snapshot};
     weir__vm_each_handle_locked(pool, add_if_idle, &sum);
+    *pinned = sum.pinned;
     return sum.bytes;
 }
 

@@ -110,6 +110,7 @@ static void free_lanes(weir_pool *pool)
     }
     free(pool->groups);
     weir__number_map_fini(&pool->natives);
+    weir__number_map_fini(&pool->pins);
 }
 
 weir_status weir_pool_create(const weir_pool_config *config, weir_pool **out)

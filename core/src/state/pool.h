@@ -183,6 +183,8 @@ struct weir_pool {
     weir__number_map region_table; /* from a region's address to its struct pool_region */
     struct pool_vm *vm;            /* NULL: the pool takes regions */
     struct pool_held held;
+    weir__number_map pins; /* from the first address of a pinned handle or region to the number of its pins */
+    uint64_t pinned_bytes; /* of these handles and regions */
 
     struct pool_blocks blocks;
     weir_block *pending;

@@ -20,6 +20,7 @@
 #include <weir/budget.h>
 #include <weir/bump.h>
 #include <weir/caching.h>
+#include <weir/pin.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 #include <weir/size_class.h>
@@ -72,7 +73,9 @@ struct world {
     weir_stream *stream[lanes];
     struct held held[most_blocks];
     unsigned blocks;
-    weir_tag tag; /* 0 while there is no memory for its name */
+    uint64_t pinned;         /* the address of a pin of one byte; 0: none */
+    weir_memory_info memory; /* under the pin when it was made */
+    weir_tag tag;            /* 0 while there is no memory for its name */
 };
 
 enum { with_caching, with_size_class, with_arena, with_caching_vm, with_size_class_vm, strategies };
@@ -150,6 +153,17 @@ static void judge_counters(struct world *w, const weir_pool_stats *stats)
     must(w, stats->vm_creates == 0 || maps());
 }
 
+/* Pinned memory is where it was, whichever call has failed. */
+static void judge_pin(struct world *w, const weir_pool_stats *stats)
+{
+    weir_memory_info now = WEIR_MEMORY_INFO_INIT;
+    must(w, stats->pinned_bytes == (w->pinned != 0 ? w->memory.size : 0));
+    if (w->pinned != 0) {
+        ok(w, weir_pool_find_memory(w->pool, w->pinned, &now));
+        must(w, now.address == w->memory.address && now.size == w->memory.size && now.handle == w->memory.handle);
+    }
+}
+
 /* Checks the rules that hold after every call. */
 static void judge(struct world *w)
 {
@@ -170,6 +184,7 @@ static void judge(struct world *w)
     must(w, stats.reserved_bytes == device_holds(w));
     must(w, stats.reserved_bytes >= stats.live_bytes + stats.cached_bytes + stats.pending_bytes + stats.free_bytes);
     must(w, stats.allocs - stats.frees == w->blocks);
+    judge_pin(w, &stats);
     judge_counters(w, &stats);
     must(w, weir_sim_finding_count(w->sim, WEIR_SIM_FINDING_KINDS) == 0);
 }
@@ -366,10 +381,39 @@ static void set_limits(struct world *w, uint64_t soft, uint64_t hard)
     judge(w);
 }
 
+/* --- pins --- */
+
+static void unpin(struct world *w)
+{
+    if (w->pinned != 0) {
+        ok(w, POOL(weir_pool_unpin(w->pool, w->pinned, 1)));
+        w->pinned = 0;
+    }
+    judge(w);
+}
+
+/* Pins the memory of the first block, which is freed like any other. */
+static void pin(struct world *w)
+{
+    if (w->blocks == 0 || w->pinned != 0) {
+        return;
+    }
+    const uint64_t address = weir_block_address(w->held[0].block);
+    const weir_status status = POOL(weir_pool_pin(w->pool, address, 1));
+    must(w, status == WEIR_OK || status == WEIR_ERR_NO_MEMORY);
+    if (status == WEIR_OK) {
+        w->pinned = address;
+        w->memory = (weir_memory_info)WEIR_MEMORY_INFO_INIT;
+        ok(w, weir_pool_find_memory(w->pool, address, &w->memory));
+    }
+    judge(w);
+}
+
 /* --- the scenario --- */
 
 /* The fixed script: every rung of the ladder and every maintenance call at least once. */
 static void scatter(struct world *w);
+static void keep_pinned(struct world *w);
 
 static void script(struct world *w)
 {
@@ -406,6 +450,7 @@ static void script(struct world *w)
     trim(w, 0, WEIR_TRIM_WAIT);
     renew_lane(w, 2);
     scatter(w);
+    keep_pinned(w);
     name_tag(w);
     set_limits(w, 2 * REGION, 4 * REGION);
     take_many(w, 0);
@@ -446,6 +491,22 @@ static void scatter(struct world *w)
     }
 }
 
+/* Pinned memory is freed, and the pool asks for all of the device in vain. */
+static void keep_pinned(struct world *w)
+{
+    (void)take(w, 0, 2 * REGION, 0);
+    pin(w);
+    while (w->blocks > 0) {
+        give(w, 0);
+    }
+    (void)take(w, 1, CAPACITY, 0);
+    trim(w, 0, WEIR_TRIM_WAIT);
+    unpin(w);
+    while (w->blocks > 0) {
+        give(w, 0);
+    }
+}
+
 static void random_call(struct world *w)
 {
     static const uint64_t sizes[] = {512, 1024, 3000, 20 * KIB, 40 * KIB, REGION, 2 * REGION, 5 * REGION};
@@ -473,8 +534,10 @@ static void random_call(struct world *w)
     } else if (dice < 96) {
         take_many(w, lane);
     } else if (dice < 97) {
+        pin(w);
         set_limits(w, below(w, 2) * REGION, below(w, 3) * 2 * REGION + REGION);
     } else {
+        unpin(w);
         weir_sim_advance(w->sim, below(w, 300000));
     }
 }
@@ -486,6 +549,7 @@ static void prove_health(struct world *w)
         give(w, 0);
     }
     struct held *all = NULL;
+    unpin(w);
     set_limits(w, 0, 0);
     for (int tries = 0; tries < 2 && all == NULL; tries++) {
         all = take(w, 0, CAPACITY, 0);

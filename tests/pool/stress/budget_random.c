@@ -6,7 +6,8 @@
  *   would it fit?  The program asks how many blocks of a size would fit. It allocates them while time passes, and each
  *                  call that was promised must succeed. Then it goes on to its number or the first failure: the counts
  *                  say how much of what is served was promised.
- *   out of memory  The program follows one of the pieces of advice in the record, and the same call must succeed.
+ *   out of memory  The program follows one of the pieces of advice in the record, and the same call must succeed. A
+ *                  quarter of the programs pin memory, so that it is one of them to end the pins.
  *   tags           Bytes and blocks of each tag are those of the blocks that the program holds.
  *   limits         Reserved memory never exceeds the hard limit, unless it was reserved before the limit fell.
  *
@@ -17,13 +18,14 @@
 #include "random_program.h"
 
 #include <weir/budget.h>
+#include <weir/pin.h>
 #include <weir/sim.h>
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { max_lanes = 4, max_blocks = 512, max_group = 48, steps = 120, tag_names = 4 };
+enum { max_lanes = 4, max_blocks = 512, max_group = 48, steps = 120, tag_names = 4, max_pins = 16 };
 
 struct held {
     weir_block *block;
@@ -53,6 +55,12 @@ struct program {
     uint64_t allowed; /* reserved bytes when the limit was last lowered */
     struct held held[max_blocks];
     unsigned blocks;
+    uint64_t pin_random; /* a source of its own; 0: the program never pins */
+    unsigned pins;
+    struct pin {
+        uint64_t address;
+        uint64_t size;
+    } pin[max_pins];
 };
 
 /* A strategy, with regions or with virtual memory. */
@@ -147,6 +155,33 @@ static void release(struct program *p, unsigned index)
     p->held[index] = p->held[--p->blocks];
 }
 
+/* --- pins --- */
+
+static void unpin_last(struct program *p)
+{
+    const struct pin pin = p->pin[--p->pins];
+    ok(p, weir_pool_unpin(p->pool, pin.address, pin.size));
+}
+
+static void pin_or_unpin(struct program *p)
+{
+    if (p->pin_random == 0 || chance(&p->pin_random) % 3 != 0) {
+        return;
+    }
+    if (p->blocks > 0 && p->pins < max_pins && chance(&p->pin_random) % 8 != 0) {
+        const unsigned index = (unsigned)(chance(&p->pin_random) % p->blocks);
+        const weir_block *block = p->held[index].block;
+        const struct pin pin = {weir_block_address(block), weir_block_capacity(block)};
+        ok(p, weir_pool_pin(p->pool, pin.address, pin.size));
+        p->pin[p->pins++] = pin;
+        if (chance(&p->pin_random) % 4 != 0) {
+            release(p, index);
+        }
+    } else if (p->pins > 0) {
+        unpin_last(p);
+    }
+}
+
 /* --- acting on advice --- */
 
 /* Frees the program's blocks in the range that the advice names, and checks their sum. */
@@ -187,6 +222,11 @@ static void act(struct program *p, const weir_oom_record *record, const weir_oom
         *size = advice->bytes;
         *align = 0;
         break;
+    case WEIR_ADVICE_UNPIN:
+        while (p->pins > 0) {
+            unpin_last(p);
+        }
+        break;
     case WEIR_ADVICE_WAIT:
     case WEIR_ADVICE_END_GRAPH:
     case WEIR_ADVICE_COUNT:
@@ -213,6 +253,9 @@ static void judge_failure(struct program *p, unsigned lane, uint64_t size, uint6
         /* the program mostly follows other advice than to enlarge the device, because it can enlarge the device only
          * once */
         choice = record.advice_count - 1;
+    }
+    if (record.advice[record.advice_count - 1].kind == WEIR_ADVICE_UNPIN && chance(&p->pin_random) % 4 != 0) {
+        choice = record.advice_count - 1; /* few refusals are due to pins */
     }
     const weir_oom_advice *advice = &record.advice[choice];
     weir_block *block = NULL;
@@ -491,7 +534,9 @@ static void run_program(const struct variant *variant, uint64_t seed)
     p->random = seed;
     p->variant = variant;
     start(p);
+    p->pin_random = seed % 4 == 0 ? seed : 0;
     for (p->step = 0; p->step < steps; p->step++) {
+        pin_or_unpin(p);
         step(p);
         judge(p);
     }
@@ -515,12 +560,13 @@ static void run_programs(const struct variant *variant)
         run_program(variant, seed);
     }
     print_message("%s: one: %" PRIu64 " of %" PRIu64 " promised; several: %" PRIu64 " of %" PRIu64 ", blocks %" PRIu64
-                  " of %" PRIu64 "; none %" PRIu64 "; acted %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+                  " of %" PRIu64 "; none %" PRIu64 "; acted %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
                   "; pressed %" PRIu64 ", above %" PRIu64 ", trimmed %" PRIu64 "\n",
                   variant->name, coverage.whole[0], coverage.could[0], coverage.whole[1], coverage.could[1],
                   coverage.promised, coverage.served, coverage.all_or_none, coverage.acted[WEIR_ADVICE_RAISE_LIMIT],
                   coverage.acted[WEIR_ADVICE_DEVICE_ROOM], coverage.acted[WEIR_ADVICE_FREE_BLOCKS],
-                  coverage.acted[WEIR_ADVICE_ASK_LESS], coverage.pressed, coverage.above_soft, coverage.trimmed);
+                  coverage.acted[WEIR_ADVICE_ASK_LESS], coverage.acted[WEIR_ADVICE_UNPIN], coverage.pressed,
+                  coverage.above_soft, coverage.trimmed);
     if (seeds < 500) {
         return;
     }
@@ -529,7 +575,8 @@ static void run_programs(const struct variant *variant)
     assert_true(coverage.all_or_none > 100 && coverage.pressed > 100 && coverage.above_soft > 50 &&
                 coverage.trimmed > 50);
     for (int kind = 0; kind < WEIR_ADVICE_COUNT; kind++) {
-        assert_true(coverage.acted[kind] > 20 || kind == WEIR_ADVICE_WAIT || kind == WEIR_ADVICE_END_GRAPH);
+        const uint64_t least = kind == WEIR_ADVICE_UNPIN ? 5 : 20;
+        assert_true(coverage.acted[kind] > least || kind == WEIR_ADVICE_WAIT || kind == WEIR_ADVICE_END_GRAPH);
     }
 }
 

@@ -8,8 +8,9 @@
  *   - a model of the live blocks must agree with statistics and walk, no two blocks may overlap, and check must pass;
  *   - after a request has failed, no memory may be left that would have served it: no run of free ranges, no
  *     region that could be exchanged for a new one; and the same request must fail again;
- *   - with virtual memory (a third of the programs) a request may fail only if the granules that live blocks touch,
- *     plus the request rounded up to granules, exceed the limit or the device;
+ *   - with virtual memory (a third of the programs) a request may fail only if the granules that live blocks or pins
+ *     touch, plus the request rounded up to granules, exceed the limit or the device;
+ *   - pinned memory (a quarter of the programs pin) is the same handle or region at the same address until the unpin;
  *   - placement must not depend on absolute addresses, and the same seed must give the same results in every run;
  *   - in backed mode every block must still hold the bytes that were written to it.
  *
@@ -21,6 +22,7 @@
 #include "random_program.h"
 
 #include <weir/observer.h>
+#include <weir/pin.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 
@@ -40,6 +42,7 @@
 enum {
     max_lanes = 8,
     max_blocks = 96,
+    max_pins = 6,
     told_events = 6,
     shapes = 2,
     log_lines = 40,
@@ -75,6 +78,14 @@ struct held {
     uint8_t value;    /* backed mode: the value of all its bytes */
 };
 
+/* A pin, and the first handle or region under it as it was then. `end` is the end of the last one. */
+struct pin {
+    uint64_t address;
+    uint64_t size;
+    uint64_t end;
+    weir_memory_info first;
+};
+
 struct line {
     const char *what;
     uint64_t a;
@@ -101,6 +112,9 @@ struct program {
     struct lane lane[max_lanes];
     unsigned blocks;
     struct held held[max_blocks];
+    uint64_t pin_random; /* a source of its own: programs without pins are what they were; 0: the program never pins */
+    unsigned pins;
+    struct pin pin[max_pins];
     weir_event *told[told_events]; /* the program tells weir of every record of these events, and of no other event */
     weir_event *silent;
     unsigned most_live;
@@ -121,6 +135,7 @@ struct coverage {
     uint64_t failures;
     uint64_t allocs;
     uint64_t verified;
+    uint64_t pins;
 };
 
 static struct coverage coverage;
@@ -470,6 +485,7 @@ struct look {
     uint64_t region_end;
     uint64_t sums[WEIR_WALK_UNMAPPED + 1];
     uint64_t live_blocks;
+    uint64_t pinned;
     uint64_t granule; /* 1: no virtual memory */
     /* For the check of a failed request: */
     uint64_t run; /* start of the current run of ranges that serve no block */
@@ -490,6 +506,16 @@ static uint64_t granule_of(const struct program *p)
     return p->maps ? p->sim_config.page_bytes : 1;
 }
 
+/* True if a pin touches the range: then it touches the handle or region that the range is. */
+static bool is_pinned(const struct program *p, uint64_t address, uint64_t end)
+{
+    bool pinned = false;
+    for (unsigned i = 0; i < p->pins && !pinned; i++) {
+        pinned = p->pin[i].address < end && p->pin[i].address + p->pin[i].size > address;
+    }
+    return pinned;
+}
+
 static void end_run(struct look *look)
 {
     const uint64_t start = (look->run + look->align - 1) & ~(look->align - 1);
@@ -501,7 +527,8 @@ static void end_region(struct look *look)
     if (look->region_end != 0) {
         must(look->p, look->at == look->region_end, "walk leaves a gap at the end of region %#" PRIx64, look->region);
         end_run(look);
-        look->idle_bytes += look->owned == 0 ? look->region_end - look->region : 0;
+        const bool idle = look->owned == 0 && !is_pinned(look->p, look->region, look->region_end);
+        look->idle_bytes += idle ? look->region_end - look->region : 0;
     }
 }
 
@@ -519,6 +546,7 @@ static bool look_at(void *ctx, const weir_walk_entry *entry)
     }
     must(p, entry->address == look->at && entry->size > 0, "walk leaves a gap at %#" PRIx64, look->at);
     look->sums[entry->state] += entry->size;
+    look->pinned += entry->pinned_bytes;
     if (entry->state == WEIR_WALK_UNMAPPED) {
         must(p, p->maps && entry->address % look->granule == 0 && entry->size % look->granule == 0,
              "a hole that is none at %#" PRIx64, entry->address);
@@ -550,17 +578,20 @@ static struct look look_around(struct program *p, uint64_t size, uint64_t align)
     return look;
 }
 
-/* Virtual memory: the bytes of handles that live blocks touch, and of the others. */
+/* The bytes of handles that live blocks or pins touch, and of the others; with regions, of regions. */
 struct handles {
     const struct program *p;
     uint64_t in_use;
     uint64_t idle;
+    uint64_t pinned;
 };
 
 static void see_handle(void *ctx, uint64_t address, uint64_t size)
 {
     struct handles *handles = ctx;
-    bool touched = false;
+    const bool pinned = is_pinned(handles->p, address, address + size);
+    bool touched = pinned;
+    handles->pinned += pinned ? size : 0;
     for (unsigned i = 0; i < handles->p->blocks && !touched; i++) {
         const struct held *held = &handles->p->held[i];
         touched = held->address < address + size && held->address + held->capacity > address;
@@ -599,6 +630,31 @@ static void compare_sums(struct program *p, const weir_pool_stats *stats, const 
          stats->reserved_bytes, held_by_pool(p));
 }
 
+static void pin_is_kept(struct program *p, const struct pin *pin)
+{
+    weir_memory_info now = WEIR_MEMORY_INFO_INIT;
+    for (uint64_t at = pin->address; at < pin->address + pin->size; at = now.address + now.size) {
+        ok(p, weir_pool_find_memory(p->pool, at, &now));
+        must(p, now.pins > 0, "memory at %#" PRIx64 " has lost its pin", at);
+        must(p,
+             at != pin->address ||
+                 (now.address == pin->first.address && now.size == pin->first.size && now.handle == pin->first.handle),
+             "pinned memory at %#" PRIx64 " was exchanged", at);
+    }
+    must(p, now.address + now.size == pin->end, "the memory under a pin ends at %#" PRIx64 " no more", pin->end);
+}
+
+static void compare_pins(struct program *p, const weir_pool_stats *stats, const struct look *look)
+{
+    must(p, look->pinned == stats->pinned_bytes, "pinned bytes: walk and statistics differ");
+    if (p->pin_random != 0) {
+        must(p, handles_of(p).pinned == stats->pinned_bytes, "the pool says %" PRIu64 " pinned", stats->pinned_bytes);
+    }
+    for (unsigned i = 0; i < p->pins; i++) {
+        pin_is_kept(p, &p->pin[i]);
+    }
+}
+
 static void compare_statistics(struct program *p)
 {
     uint64_t requested = 0;
@@ -633,6 +689,7 @@ static void compare_statistics(struct program *p)
     must(p, p->config.limit_bytes == 0 || stats.peak_reserved_bytes <= p->config.limit_bytes, "above the limit");
     struct look look = look_around(p, 1, 1);
     compare_sums(p, &stats, &look);
+    compare_pins(p, &stats, &look);
 }
 
 static void judge(struct program *p)
@@ -847,6 +904,43 @@ static void do_trim(struct program *p)
     }
 }
 
+/* Pins a part of a live block, or all of it. */
+static void do_pin(struct program *p, const struct held *held)
+{
+    struct pin *pin = &p->pin[p->pins++];
+    pin->address = held->address + (chance(&p->pin_random) % 2 == 0 ? chance(&p->pin_random) % held->capacity : 0);
+    pin->size = 1 + chance(&p->pin_random) % (held->address + held->capacity - pin->address);
+    pin->first = (weir_memory_info)WEIR_MEMORY_INFO_INIT;
+    note(p, "pin", pin->address, pin->size, 0);
+    ok(p, weir_pool_pin(p->pool, pin->address, pin->size));
+    ok(p, weir_pool_find_memory(p->pool, pin->address, &pin->first));
+    weir_memory_info last = WEIR_MEMORY_INFO_INIT;
+    ok(p, weir_pool_find_memory(p->pool, pin->address + pin->size - 1, &last));
+    pin->end = last.address + last.size;
+    coverage.pins++;
+}
+
+static void do_unpin(struct program *p, unsigned number)
+{
+    const struct pin pin = p->pin[number];
+    note(p, "unpin", pin.address, pin.size, 0);
+    pin_is_kept(p, &pin);
+    ok(p, weir_pool_unpin(p->pool, pin.address, pin.size));
+    p->pin[number] = p->pin[--p->pins];
+}
+
+static void pin_or_unpin(struct program *p)
+{
+    if (p->pin_random == 0 || chance(&p->pin_random) % 8 != 0) {
+        return;
+    }
+    if (p->blocks > 0 && p->pins < max_pins && chance(&p->pin_random) % 2 == 0) {
+        do_pin(p, &p->held[chance(&p->pin_random) % p->blocks]);
+    } else if (p->pins > 0) {
+        do_unpin(p, (unsigned)(chance(&p->pin_random) % p->pins));
+    }
+}
+
 static void open_lane(struct program *p, unsigned lane, bool by_default)
 {
     struct lane *own = &p->lane[lane];
@@ -1025,6 +1119,9 @@ static void finish(struct program *p)
         free_block(p, (unsigned)below(p, p->blocks));
     }
     compare_statistics(p);
+    while (p->pins > 0) {
+        do_unpin(p, p->pins - 1);
+    }
     if (one_in(p, 2)) {
         ok(p, weir_pool_trim(p->pool, 0, WEIR_TRIM_WAIT, NULL));
         must(p, held_by_pool(p) == 0, "%" PRIu64 " bytes are left after everything was freed and trimmed",
@@ -1060,7 +1157,9 @@ static uint64_t run_program(const weir_strategy_ops *strategy, uint64_t seed, ui
     start(p, shift);
     const uint64_t steps = 100 + below(p, 150);
     const uint64_t check_every = one_in(p, 16) ? 1 : 12;
+    p->pin_random = seed % 4 == 0 ? seed : 0;
     for (uint64_t i = 0; i < steps; i++) {
+        pin_or_unpin(p);
         step(p);
         if (i % check_every == 0) {
             judge(p);
@@ -1089,8 +1188,9 @@ static void run_programs(const weir_strategy_ops *strategy, uint64_t count)
             fail();
         }
     }
-    print_message("%s: %" PRIu64 " programs, %" PRIu64 " allocs, %" PRIu64 " failures, %" PRIu64 " contents verified\n",
-                  strategy->name, count, coverage.allocs, coverage.failures, coverage.verified);
+    print_message("%s: %" PRIu64 " programs, %" PRIu64 " allocs, %" PRIu64 " failures, %" PRIu64
+                  " contents verified, %" PRIu64 " pins\n",
+                  strategy->name, count, coverage.allocs, coverage.failures, coverage.verified, coverage.pins);
     for (unsigned i = 0; i < WEIR_RUNG_COUNT; i++) {
         print_message("  %-40s %" PRIu64 "\n", weir_rung_name((weir_rung)i), coverage.served[i]);
     }

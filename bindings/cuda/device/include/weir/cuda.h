@@ -95,8 +95,9 @@ typedef struct weir_cuda_device_info {
 
 #define WEIR_CUDA_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_cuda_device_info)
 
-/* Returns the facts that weir_cuda_device_create found. (To export a block in virtual memory, get a handle of its
- * address from cuMemRetainAllocationHandle. cuIpcGetMemHandle takes regions only: WEIR_POOL_REGIONS.) WEIR_ERR_INVALID:
+/* Returns the facts that weir_cuda_device_create found. (To export a block in virtual memory, pin it and
+ * export the handles that weir_pool_find_memory names (weir/pin.h). cuIpcGetMemHandle takes regions only:
+ * WEIR_POOL_REGIONS.) WEIR_ERR_INVALID:
  * an argument is NULL, or the device was not made by weir_cuda_device_create. */
 WEIR_API weir_status weir_cuda_device_get_info(const weir_device *device, weir_cuda_device_info *info);
 
