@@ -42,8 +42,9 @@ typedef uint64_t weir_tick;
 
 enum {
     /* Free memory stays in its lane until its region is returned. The pool looks in no other lane and never calls
-     * gather. It frees only into the lane that served the alloc, with tick 0 if no work is pending any more. Set by
-     * models of allocators that keep memory per stream. */
+     * gather. It frees only into the lane that served the alloc, with tick 0 if no work is pending any more. Once
+     * the host has waited for a request, the pool asks the device alone for it. Set by models of allocators that keep
+     * memory per stream. */
     WEIR_STRATEGY_PRIVATE_LANES = 1u << 0,
     /* A region that becomes wholly free is returned to the device at once. */
     WEIR_STRATEGY_RETURNS_REGIONS = 1u << 1,

@@ -12,6 +12,7 @@
  * Cost: a search for each rung; each action states its own cost. served[] counts which rung served.
  */
 #include "base/tuning.h"
+#include "order/take.h"
 #include "pool/pool.h"
 #include "shared/cancel.h"
 #include "shared/round_up.h"
@@ -233,13 +234,20 @@ static bool look(struct attempt *attempt, const struct rung *rung)
     return served;
 }
 
+/* False if the rung asks the device alone. The allocators that keep memory per stream do so once they have waited for
+ * work: memory that the wait has freed, and that is no whole region, serves the next request only. */
+static bool searches(const struct attempt *attempt, const struct rung *rung)
+{
+    return (rung->then & LOOK_ALL) != 0 && (attempt->round == 0 || !private_lanes(attempt->request->pool));
+}
+
 /* Searches, exchanges idle memory or grows, as rung->then says. exchange and grow raise the counter themselves. */
 static bool serve(struct attempt *attempt, const struct rung *rung)
 {
     struct request *request = attempt->request;
     const struct memory_ops *memory = request->pool->memory;
     WEIR_ASSERT((rung->then & (LOOK_ALL | EXCHANGE | GROW)) != 0);
-    if ((rung->then & LOOK_ALL) != 0 && look(attempt, rung)) {
+    if (searches(attempt, rung) && look(attempt, rung)) {
         return true;
     }
     if (((rung->then & EXCHANGE) != 0 && memory->exchange(request)) ||
