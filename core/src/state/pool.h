@@ -139,6 +139,7 @@ struct weir_capture_pool {
     bool released;                  /* no graph of a capture pool exists any more */
     bool open;                      /* a capture has begun, and is not known to have ended */
     uint64_t begun;                 /* captures begun */
+    uint64_t number;                /* from 1; never used twice in a pool */
     atomic_uint holds;
 };
 
@@ -177,6 +178,7 @@ struct weir_pool {
     weir__number_map events;    /* from a caller's event to its struct known_event */
     struct pool_kept_events kept;
     struct weir_capture_pool *captures; /* newest first */
+    _Atomic uint64_t captures_made;
 
     struct pool_region *regions;   /* newest first */
     size_t regions_aside;          /* number of regions that the strategy had no host memory for: see region.c */
