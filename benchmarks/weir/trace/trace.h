@@ -202,13 +202,12 @@ static inline uint32_t trace_event_device(const struct trace *trace, const weir_
 /* Makes a trace of the events of one device. Streams, blocks and event objects get new numbers without gaps, in the old
  * order; devices, pools, threads and the IDs in the events keep theirs. Events that concern all devices (a sync of the
  * host with everything, marks, capacities, private pools, a trim without a stream) are in the trace of each device. A
- * capture is of the device of its stream; the release of a capture pool is in the trace of each device with a capture of
- * the pool.
- * Events that cross devices are left out, because a replay does not model them: the use of a block on a stream of
- * another device, and the record of or wait for an event object that another device recorded or awaited first. A free
- * on a stream of another device becomes a free on the block's stream. On WEIR_OK the caller owns *out, which does not
- * refer to `trace`. Returns WEIR_ERR_INVALID if the trace does not use the device, WEIR_ERR_NO_MEMORY when out of
- * host memory. */
+ * capture is of the device of its stream; the release of a capture pool is in the trace of each device with a capture
+ * of the pool. Events that cross devices are left out, because a replay does not model them: the use of a block on a
+ * stream of another device, and the record of or wait for an event object that another device recorded or awaited
+ * first. A free on a stream of another device becomes a free on the block's stream. On WEIR_OK the caller owns *out,
+ * which does not refer to `trace`. Returns WEIR_ERR_INVALID if the trace does not use the device, WEIR_ERR_NO_MEMORY
+ * when out of host memory. */
 weir_status trace_of_device(const struct trace *trace, uint32_t device, struct trace **out, struct trace_error *error);
 
 /* True if the trace has counters only, so that there is nothing to replay. */

@@ -1,6 +1,6 @@
 /* weir/observer.h: callbacks for a pool's memory, its blocks, its streams and events, and captures, as they change.
- * Tools that check or draw memory (bindings/ascend/mstx) and the recorder (weir/trace.h) are observers. A pool may have several
- * observers.
+ * Tools that check or draw memory (bindings/ascend/mstx) and the recorder (weir/trace.h) are observers. A pool may have
+ * several observers.
  *
  * The order of the calls, whichever thread makes them:
  *   - memory_given comes after the device has given the memory and before any block lies in it. memory_taken comes
@@ -95,8 +95,8 @@ typedef struct weir_observer_ops {
 } weir_observer_ops;
 
 /* Attaches an observer: from now on the callbacks of `ops` are called with `ctx`. Before the function returns, they are
- * called for memory, live blocks and captures under way, in this order. `ops` is copied. A block that another thread has
- * freed on a stream that it does not feed may be reported as live, and its free later. Returns WEIR_ERR_BUSY if the
+ * called for memory, live blocks and captures under way, in this order. `ops` is copied. A block that another thread
+ * has freed on a stream that it does not feed may be reported as live, and its free later. Returns WEIR_ERR_BUSY if the
  * pool has an observer with these functions (the same tool) or with this `ctx`; WEIR_ERR_INVALID if `pool` or `ops` is
  * NULL; WEIR_ERR_NO_MEMORY if there is no host memory. Thread-safe. */
 WEIR_API weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, void *ctx);

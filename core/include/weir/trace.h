@@ -89,12 +89,12 @@ typedef struct weir_recorder_config {
 #define WEIR_RECORDER_CONFIG_INIT WEIR_STRUCT_INIT(weir_recorder_config)
 
 /* Starts to record every alloc, free, use, recorded, waited, synced, trim and capture of `pool`. Blocks that are live
- * already appear as `p` lines. Each calling thread gets its own ring buffer, so recording adds no shared lock to the fast path.
- * If a ring buffer is full, its events are dropped and counted. The drain keeps the trace consistent: it also drops and
- * counts a free or use of a block with a lost alloc. If a free was lost, the block stays live in the trace until
- * another block begins at its address. If a recorded pool is destroyed, its live blocks are freed in the trace, and
- * events drained after that have no tags. A call that another thread makes at the same moment may or may not be
- * recorded. Returns WEIR_ERR_BUSY if the pool has a recorder, WEIR_ERR_INVALID if an argument is NULL or there is no
+ * already appear as `p` lines. Each calling thread gets its own ring buffer, so recording adds no shared lock to the
+ * fast path. If a ring buffer is full, its events are dropped and counted. The drain keeps the trace consistent: it
+ * also drops and counts a free or use of a block with a lost alloc. If a free was lost, the block stays live in the
+ * trace until another block begins at its address. If a recorded pool is destroyed, its live blocks are freed in the
+ * trace, and events drained after that have no tags. A call that another thread makes at the same moment may or may not
+ * be recorded. Returns WEIR_ERR_BUSY if the pool has a recorder, WEIR_ERR_INVALID if an argument is NULL or there is no
  * sink, WEIR_ERR_NO_MEMORY if there is no host memory. Thread-safe. */
 WEIR_API weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *config, weir_recorder **recorder);
 

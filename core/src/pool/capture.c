@@ -428,6 +428,22 @@ weir_status weir_capture_end(weir_capture_pool *captures)
     return WEIR_OK;
 }
 
+/* Returns the bytes of blocks from outside of captures that were freed in a capture, while work from before the capture
+ * is not known to be complete: their memory has not gone to the stand-ins yet. Pool lock held. */
+static uint64_t pending_bytes(const struct weir_capture_pool *captures)
+{
+    WEIR_ASSERT(pool_is_locked(captures->pool));
+    uint64_t bytes = 0;
+    for (const weir_block *block = captures->pool->pending; block != NULL; block = block_uses(block)->next) {
+        const struct weir_use *use = block_uses(block)->stand_in == 0 ? block_uses(block)->first : NULL;
+        while (use != NULL && use->stream->as.captures != captures) {
+            use = use->next;
+        }
+        bytes += use != NULL ? block_capacity(block) : 0;
+    }
+    return bytes;
+}
+
 weir_status weir_capture_get_stats(weir_capture_pool *captures, weir_capture_stats *stats)
 {
     const weir_status status = check("weir_capture_get_stats", captures);
@@ -438,6 +454,7 @@ weir_status weir_capture_get_stats(weir_capture_pool *captures, weir_capture_sta
     weir_capture_stats facts = WEIR_CAPTURE_STATS_INIT;
     pool_lock(pool);
     facts.captures = captures->begun;
+    facts.free_bytes = pending_bytes(captures);
     for (const weir_stream *stand_in = captures->first; stand_in != NULL; stand_in = stand_in->as.next) {
         weir_lane_stats lane = WEIR_LANE_STATS_INIT;
         pool->strategy->lane_stats(pool->state, stand_in->lane, &lane);

@@ -192,7 +192,8 @@ struct weir_pool {
     weir_block *pending;
     uint64_t pending_bytes;
     int64_t peak_requested; /* most requested bytes live at once; sampled while there are several streams */
-    int64_t peak_live;
+    int64_t peak_live;      /* as the pool's growth has sampled it, which goes by it */
+    int64_t told_peak_live; /* as statistics have sampled and reported it */
 
     weir_arena *arenas;
     uint64_t arenas_made;

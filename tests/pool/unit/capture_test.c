@@ -466,6 +466,33 @@ TEST(captures_of_a_capture_pool_share_their_memory)
     end(&w);
 }
 
+/* Memory from outside that a drawn-in stream frees belongs to the graph at once, although it cannot serve the capture
+ * before the work on that stream is known to be complete. */
+TEST(the_bytes_of_a_capture_pool_do_not_wait)
+{
+    struct world w;
+    weir_capture_pool *captures = NULL;
+    weir_capture_stats stats = WEIR_CAPTURE_STATS_INIT;
+    int fork = 0;
+    begin(&w, WEIR_POOL_CAPTURES_TOLD);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_OK);
+    weir_block *block = take(&w, 1, BIG);
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_stream_recorded(w.pool, &fork, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[1], &fork), WEIR_OK);
+    give(&w, block, 1);
+    assert_int_equal(weir_capture_end(captures), WEIR_OK);
+    assert_int_equal(weir_capture_get_stats(captures, &stats), WEIR_OK);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.free_bytes, BIG);
+    w.graphs.fake.event_complete = true;
+    assert_int_equal(weir_pool_trim(w.pool, 0, 0, NULL), WEIR_OK);
+    assert_int_equal(weir_capture_get_stats(captures, &stats), WEIR_OK);
+    assert_int_equal(stats.free_bytes, BIG);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    end(&w);
+}
+
 /* A program may tell some captures of a pool that asks. */
 TEST(a_told_capture_follows_one_that_was_asked_for)
 {
