@@ -123,6 +123,24 @@ TEST(only_a_relaxed_capture_ends_on_another_thread)
     end(a);
 }
 
+static void *ends_elsewhere(void *unused)
+{
+    (void)unused;
+    acl_ok(aclrtSetDevice(0));
+    expect_end(a, ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD);
+    acl_ok(aclrtResetDevice(0));
+    return NULL;
+}
+
+/* The second thread may have the handle of the first, which has ended. */
+TEST(a_capture_does_not_end_on_a_later_thread)
+{
+    pthread_t thread;
+    begin_on_another_thread(GLOBAL);
+    assert_int_equal(pthread_create(&thread, NULL, ends_elsewhere, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 static void count(void *calls)
 {
     aclmdlRI graph = NULL;
@@ -432,6 +450,37 @@ TEST(events_that_a_capture_does_not_take)
     acl_expect(ACL_ERROR_STREAM_CAPTURE_CONFLICT, aclrtStreamWaitEvent(b, event));
     expect_end(a, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
     expect_end(b, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+}
+
+TEST(an_event_belongs_to_the_capture_that_recorded_it_last)
+{
+    begin(a, RELAXED);
+    begin(b, RELAXED);
+    acl_ok(aclrtRecordEvent(event, a));
+    acl_ok(aclrtRecordEvent(event, b));
+    acl_ok(aclrtStreamWaitEvent(b, event));
+    acl_expect(ACL_ERROR_RT_EVENT_CAPTURED, aclrtSynchronizeEvent(event));
+    end(a); /* the end of either capture releases it */
+    acl_ok(aclrtSynchronizeEvent(event));
+    end(b);
+    begin(a, RELAXED);
+    begin(b, RELAXED);
+    acl_ok(aclrtRecordEvent(event, a));
+    acl_ok(aclrtRecordEvent(event, b));
+    acl_expect(ACL_ERROR_STREAM_CAPTURE_CONFLICT, aclrtStreamWaitEvent(a, event));
+    expect_end(a, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+    expect_end(b, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+}
+
+TEST(times_are_refused_for_either_event)
+{
+    float ms = 0;
+    begin(a, RELAXED);
+    acl_ok(aclrtRecordEvent(event, a));
+    acl_expect(ACL_ERROR_RT_EVENT_CAPTURED, aclrtEventElapsedTime(&ms, plain, event));
+    acl_expect(ACL_ERROR_RT_EVENT_CAPTURED, aclrtEventElapsedTime(&ms, event, plain));
+    end(a);
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtEventElapsedTime(&ms, plain, event)); /* neither was recorded */
 }
 
 TEST(an_event_may_end_during_the_capture)

@@ -314,7 +314,6 @@ TEST(kernels_of_a_group_are_exchanged)
     acl_expect(ACL_ERROR_STREAM_TASK_GROUP_STATUS, aclmdlRICaptureTaskGrpBegin(a));
     launch_add(a, 10);
     launch_add(a, 100);
-    acl_expect(ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, aclrtMemsetAsync(memory, 64, 1, 64, a));
     acl_ok(aclmdlRICaptureTaskGrpEnd(a, &group));
     acl_expect(ACL_ERROR_RT_STREAM_CAPTURED, aclmdlRICaptureTaskUpdateBegin(a, group));
     aclmdlRI graph = end(a);
@@ -368,6 +367,21 @@ TEST(kernels_are_exchanged_behind_a_wait)
     acl_ok(aclrtDestroyEvent(flag));
 }
 
+TEST(a_group_that_refused_a_call_breaks_the_capture)
+{
+    aclrtTaskGrp group = NULL;
+    aclmdlRI graph = NULL;
+    begin(a);
+    acl_ok(aclmdlRICaptureTaskGrpBegin(a));
+    acl_expect(ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, aclrtRecordEvent(event, a));
+    acl_expect(ACL_ERROR_RT_STREAM_TASK_FULL, aclrtMemsetAsync(memory, 64, 1, 64, a));
+    acl_expect(ACL_ERROR_RT_EVENT_CAPTURED, aclrtSynchronizeEvent(event)); /* it is part of the capture all the same */
+    acl_expect(ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, aclmdlRICaptureTaskGrpEnd(a, &group));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclrtStreamWaitEvent(b, event));
+    acl_expect(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, aclmdlRICaptureEnd(a, &graph));
+    acl_ok(aclrtSynchronizeEvent(event));
+}
+
 TEST(an_open_group_stops_the_other_streams)
 {
     aclrtTaskGrp group = NULL;
@@ -376,7 +390,8 @@ TEST(an_open_group_stops_the_other_streams)
     order(a, event, b);
     acl_ok(aclmdlRICaptureTaskGrpBegin(a));
     acl_expect(ACL_ERROR_STREAM_TASK_GROUP_INTR, aclrtMemsetAsync(memory, 64, 1, 64, b));
-    acl_expect(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, aclmdlRICaptureTaskGrpEnd(a, &group));
+    acl_expect(ACL_ERROR_STREAM_TASK_GROUP_INTR, aclmdlRICaptureTaskGrpBegin(b));
+    acl_expect(ACL_ERROR_STREAM_TASK_GROUP_INTR, aclmdlRICaptureTaskGrpEnd(a, &group));
     assert_null(group);
     acl_expect(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, aclmdlRICaptureEnd(a, &graph));
     begin(a);

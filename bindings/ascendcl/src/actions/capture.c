@@ -97,6 +97,7 @@ ACL_EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream handle)
     acl__leg *leg = stream->leg;
     ACL_REFUSE_IF(leg == NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", stream->id);
     ACL_REFUSE_IF(leg->group != NULL, ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group is open already");
+    ACL_TRY(acl__leg_takes(leg, true));
     acl__group *group = calloc(1, sizeof(*group));
     ACL_REFUSE_IF(group == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task group");
     group->graph = leg->graph;
@@ -121,6 +122,7 @@ ACL_EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream handle, aclrtTaskGrp *
     acl__group *ended = leg->group;
     leg->group = NULL;
     leg->graph->open_groups--;
+    ACL_REFUSE_IF(leg->graph->group_error != ACL_SUCCESS, leg->graph->group_error, "a task group of the graph failed");
     ACL_REFUSE_IF(leg->graph->state == ACL__BROKEN, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
                   "an earlier call of the capture failed");
     *group = ended;

@@ -243,13 +243,18 @@ static aclError is_for_streams(const acl__event *event)
                : acl__fail(ACL_ERROR_RT_PARAM_INVALID, "the event is for the device's own use");
 }
 
+static aclError check_not_captured(const acl__event *event)
+{
+    ACL_FAIL_IF(event->point != NULL, ACL_ERROR_RT_EVENT_CAPTURED, "the event was recorded in a capture under way");
+    return ACL_SUCCESS;
+}
+
 /* Refuses an event if the host may not query its state and times, and while it is part of a capture. */
 static aclError is_for_host(const acl__event *event, bool ipc_too)
 {
     ACL_FAIL_IF(event->flags == ACL_EVENT_EXTERNAL || (!ipc_too && event->flags == ACL_EVENT_IPC),
                 ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "not for an event with the flags 0x%x", event->flags);
-    ACL_FAIL_IF(event->point != NULL, ACL_ERROR_RT_EVENT_CAPTURED, "the event was recorded in a capture under way");
-    return ACL_SUCCESS;
+    return check_not_captured(event);
 }
 
 /* True if the flags are valid: a combination of flags that may be combined, or one flag that must stand alone. */
@@ -754,6 +759,12 @@ ACL_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t t
 
 /* --- times --- */
 
+static aclError is_not_captured(aclrtEvent handle)
+{
+    NEED_EVENT(event, handle);
+    return check_not_captured(event);
+}
+
 static aclError time_of(aclrtEvent handle, uint64_t *time_ns)
 {
     NEED_EVENT(event, handle);
@@ -775,6 +786,8 @@ ACL_EXPORT aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclr
     ACL_NEED(ms);
     uint64_t start = 0;
     uint64_t end = 0;
+    ACL_TRY(is_not_captured(startEvent)); /* both are looked at before any time */
+    ACL_TRY(is_not_captured(endEvent));
     ACL_TRY(time_of(startEvent, &start));
     ACL_TRY(time_of(endEvent, &end));
     *ms = (float)(((double)end - (double)start) / 1e6);

@@ -28,6 +28,16 @@ enum { NO_MODE = ACL_MODEL_RI_CAPTURE_MODE_RELAXED + 1 };
 static _Thread_local uint32_t own_captures[3]; /* captures that the thread began, by mode */
 static _Thread_local aclmdlRICaptureMode exchanged = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
 
+/* Returns the calling thread's number. (A pthread_t may be given again to a later thread.) */
+static uint64_t own_number(void)
+{
+    static uint64_t last;
+    static _Thread_local uint64_t number;
+    WEIR_ASSERT_HELD(acl__mutex());
+    number = number != 0 ? number : ++last;
+    return number;
+}
+
 aclmdlRICaptureMode acl__capture_exchange_mode(aclmdlRICaptureMode mode)
 {
     const aclmdlRICaptureMode before = exchanged;
@@ -66,7 +76,7 @@ bool acl__capture_forbids(const acl__context *context)
 static void mode_enters(acl__graph *graph, aclmdlRICaptureMode mode)
 {
     graph->mode = mode;
-    graph->thread = pthread_self();
+    graph->thread = own_number();
     graph->context->captures[mode]++;
     own_captures[mode]++;
 }
@@ -394,7 +404,7 @@ aclError acl__capture_end(acl__stream *stream, acl__graph **out)
     ACL_FAIL_IF(stream->leg != graph->legs, ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "the capture began on stream %d",
                 graph->legs->from->id);
     aclError error = ACL_SUCCESS;
-    if (graph->mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && !pthread_equal(graph->thread, pthread_self())) {
+    if (graph->mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && graph->thread != own_number()) {
         error = acl__fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, "another thread began the capture; it is given up");
     }
     mode_leaves(graph);
@@ -426,38 +436,54 @@ static aclError wait_again(acl__stream *on, void *args)
 static const acl__step_ops record_ops = {.name = "record", .again = record_again, .records = true};
 static const acl__step_ops wait_ops = {.name = "wait", .again = wait_again};
 
-aclError acl__capture_record(acl__stream *stream, acl__point **place)
+/* Gives an event a new point, in place of its last one. */
+static aclError point_new(acl__leg *leg, acl__point **place)
 {
-    WEIR_ASSERT_HELD(acl__mutex());
-    acl__graph *graph = stream->leg->graph;
-    if (*place != NULL && (*place)->leg->graph != graph) {
-        acl__graph_spoil(graph);
-        acl__graph_spoil((*place)->leg->graph);
-        return acl__fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, "the event is part of another capture");
-    }
     acl__point *point = calloc(1, sizeof(*point));
     ACL_FAIL_IF(point == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for recording an event");
-    const aclError error = acl__capture(stream, &record_ops, &point, sizeof(point));
-    if (error != ACL_SUCCESS) {
-        free(point);
-        acl__graph_spoil(graph);
-        return error;
-    }
-    point->leg = stream->leg;
-    point->next = graph->points;
-    graph->points = point;
-    acl__capture_forget(place);
+    point->leg = leg;
+    point->next = leg->graph->points;
+    leg->graph->points = point;
     point->owner = place;
     *place = point;
     return ACL_SUCCESS;
 }
 
+/* An event that was recorded in another capture belongs to this one from now on, until either ends. An event whose
+ * recording failed stays with its capture. (The vendor's: ApiImpl::CaptureEventRecord, ApiImpl::GetCaptureEvent,
+ * CaptureModel::ExitCaptureNotify.) */
+aclError acl__capture_record(acl__stream *stream, acl__point **place)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    acl__graph *graph = stream->leg->graph;
+    if (*place == NULL || (*place)->is_recorded) {
+        ACL_TRY(point_new(stream->leg, place));
+    }
+    acl__point *point = *place;
+    if (point->leg->graph != graph) {
+        acl__graph_spoil(graph);
+        acl__graph_spoil(point->leg->graph);
+        return acl__fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, "the event is part of another capture");
+    }
+    point->leg = stream->leg;
+    const aclError error = acl__capture(stream, &record_ops, &point, sizeof(point));
+    if (error != ACL_SUCCESS) {
+        acl__graph_spoil(graph);
+        return error;
+    }
+    point->is_recorded = true;
+    return ACL_SUCCESS;
+}
+
 void acl__capture_forget(acl__point **place)
 {
-    if (*place != NULL) {
-        (*place)->owner = NULL;
-        *place = NULL;
+    WEIR_ASSERT_HELD(acl__mutex());
+    for (const acl__graph *graph = graphs; graph != NULL && *place != NULL; graph = graph->next) {
+        for (acl__point *point = graph->points; point != NULL; point = point->next) {
+            point->owner = point->owner == place ? NULL : point->owner;
+        }
     }
+    *place = NULL;
 }
 
 /* Orders the streams for the auditor as the captured event will order the legs: blocks that were announced on one, in

@@ -100,10 +100,11 @@ aclError acl__record_join(acl__stream *stream, acl__record *record);
 /* A recording of an event in a capture. */
 typedef struct acl__point {
     struct acl__point *next;
-    acl__leg *leg; /* the leg that records it */
-    struct acl__point *
-        *owner;          /* the event's own pointer to its latest point; NULL: the event has a later one, or none */
-    acl__record *record; /* the recording of the last execution */
+    acl__leg *leg;             /* the leg that records it */
+    struct acl__point **owner; /* the event's own pointer to its latest point; NULL: the event is destroyed, or the
+                                * capture has ended */
+    acl__record *record;       /* the recording of the last execution */
+    bool is_recorded;          /* false: the recording failed, and so did the capture */
     bool is_awaited;
     bool origin_waits; /* the stream that the capture began on waits for another leg's point */
 } acl__point;
@@ -152,7 +153,7 @@ aclError acl__capture_end(acl__stream *stream, acl__graph **graph);
 aclError acl__capture_record(acl__stream *stream, acl__point **place);
 /* Captures a wait for a point, and takes the stream into the capture. */
 aclError acl__capture_wait(acl__stream *stream, acl__point *point);
-/* Forgets an event's latest point. */
+/* Forgets an event that is destroyed. */
 void acl__capture_forget(acl__point **place);
 
 /* Queues an execution of a graph on a stream. */

@@ -48,17 +48,36 @@ static void step_add(acl__leg *leg, acl__step *step)
 
 static const acl__step_ops task_ops;
 
+static aclError group_fails(acl__graph *graph, aclError error, const char *why)
+{
+    graph->state = ACL__BROKEN;
+    graph->group_error = error;
+    return acl__fail(error, "%s", why);
+}
+
+/* As in the vendor's runtime, a stream takes no call any more once its task group has refused one: the refused task
+ * keeps its place (AllocTaskAndSendStars; Stream::PackingTaskGroup, Stream::IsTaskGroupBreak). */
+aclError acl__leg_takes(acl__leg *leg, bool is_kernel)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    if (leg->group == NULL && leg->graph->open_groups > 0) {
+        return group_fails(leg->graph, ACL_ERROR_STREAM_TASK_GROUP_INTR,
+                           "a task group is open on another stream of the capture");
+    }
+    ACL_FAIL_IF(leg->is_stuck, ACL_ERROR_RT_STREAM_TASK_FULL, "a task group of the stream has refused a call");
+    if (leg->group != NULL && !is_kernel) {
+        leg->is_stuck = true;
+        return group_fails(leg->graph, ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a task group takes kernels only");
+    }
+    return ACL_SUCCESS;
+}
+
 aclError acl__capture(acl__stream *stream, const acl__step_ops *ops, const void *args, size_t size)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     acl__leg *leg = stream->leg;
     WEIR_ASSERT(leg != NULL && leg->from == stream);
-    if (leg->group == NULL && leg->graph->open_groups > 0) {
-        leg->graph->state = ACL__BROKEN;
-        return acl__fail(ACL_ERROR_STREAM_TASK_GROUP_INTR, "a task group is open on another stream of the capture");
-    }
-    ACL_FAIL_IF(leg->group != NULL && !(ops == &task_ops && acl__is_kernel(*(acl__task *const *)args)),
-                ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, "a task group takes kernels only");
+    ACL_TRY(acl__leg_takes(leg, ops == &task_ops && acl__is_kernel(*(acl__task *const *)args)));
     acl__step *step = calloc(1, sizeof(*step) + size);
     if (step == NULL || (leg->group != NULL && !group_add(leg->group, step))) {
         free(step);

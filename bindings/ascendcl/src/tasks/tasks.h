@@ -79,6 +79,7 @@ struct acl__leg {
     acl__stream *runs; /* a stream of the device's stock, on which executions queue the leg's steps */
     acl__step *last;
     struct acl__group *group; /* the task group that is open; NULL: none */
+    bool is_stuck;            /* a task group has refused a task: the stream takes none any more */
 };
 
 /* A task group: kernels of a leg that the program may exchange after the capture. */
@@ -100,8 +101,8 @@ struct acl__graph {
     uint32_t id;
     acl__graph_state state;
     aclmdlRICaptureMode mode;
-    pthread_t thread; /* the thread that began the capture */
-    acl__leg *legs;   /* the first is the origin's, where the capture began */
+    uint64_t thread; /* the number of the thread that began the capture */
+    acl__leg *legs;  /* the first is the origin's, where the capture began */
     acl__leg **last_leg;
     acl__step *first; /* in the order of the calls */
     acl__step **last;
@@ -109,12 +110,15 @@ struct acl__graph {
     struct acl__kept *kept;
     acl__group *groups;
     uint32_t open_groups;
+    aclError group_error;       /* the last error of a task group */
     acl__graph *parent;         /* of a branch: the graph with its condition */
     acl__condition *branch_of;  /* the condition with this graph as a branch; NULL: an execution starts it */
     acl__condition *conditions; /* conditions that were made for this graph */
     struct acl__farewell *farewells;
 };
 
+/* Refuses a task that the task groups of the leg's graph do not take. */
+aclError acl__leg_takes(acl__leg *leg, bool is_kernel);
 /* Adds a step to the capture of the stream, and copies `size` bytes of arguments. After an error the caller still owns
  * what the arguments hold. */
 aclError acl__capture(acl__stream *stream, const acl__step_ops *ops, const void *args, size_t size);
