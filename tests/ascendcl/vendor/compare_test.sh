@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# compare.awk finds what differs, and random programs print the same whatever the device's speed.    compare_test.sh PROGRAM
+# compare.awk finds what differs, and random programs print the same whatever the device's speed.
+#   compare_test.sh PROGRAM CAPTURES
 #   WEIR_PROGRAMS in the environment is the number of programs (100).
 set -euo pipefail
 cd "$(dirname "$0")"
-program=$1
+program=$1 captures=$2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -72,5 +73,13 @@ for call in 'create stream [0-9]*: 0' \
     'time from event .*: 0' 'bytes to block .* in stream order: 0 0 the same' 'copy block .*: 0' 'fill block .*, inside: 0' \
     'map .*: 0' 'unmap .*, which is mapped: 0' 'register: 0 in place' 'register again: [1-9].*' \
     'status of event [0-9]* kind 0: 0 1'; do
+    grep -qE "^[0-9.]+ $call\$" "$scratch/a" || { echo "no program has: $call"; exit 1; }
+done
+# The programs of captures, too; a third of their number, as they take three times as long.
+"$captures" $((count / 3)) >"$scratch/a"
+WEIR_ASCENDCL_SEED=7 WEIR_ASCENDCL_COSTS=launch=400000,fill_per_mib=3000000 "$captures" $((count / 3)) >"$scratch/b"
+check 0
+for call in 'execute a graph: 0' 'end on [0-9]: 0 a graph' 'end on [0-9]: 107025 none' 'join: wait 0' 'fill block [0-9]: 0' \
+    'copy at once [0-9], block [0-9]: 107030' 'synchronize device: 107027' 'synchronize event .*: 107028' 'fork: wait 107032'; do
     grep -qE "^[0-9.]+ $call\$" "$scratch/a" || { echo "no program has: $call"; exit 1; }
 done

@@ -230,7 +230,7 @@ static test_lane lane_open(uint32_t stream)
 {
     test_lane made = {.stream = stream};
     hal_queue_out out;
-    hal_queue_in in = {.kind = HAL_QUEUE_NORMAL, .task_depth = DEPTH};
+    hal_queue_in in = {.kind = HAL_QUEUE_NORMAL, .task_depth = DEPTH, .info = {stream}};
     assert_int_equal(halSqCqAllocate(0, &in, &out), HAL_OK);
     made.tasks = out.tasks;
     in = (hal_queue_in){.kind = HAL_QUEUE_LOGIC, .info = {stream}};
@@ -362,6 +362,7 @@ TEST(a_wait_stays_until_the_event_is_recorded)
 
     any_task reset = task_of(b, HAL_TASK_WRITE_VALUE, 21, 0);
     reset.words[6] = 5;
+    reset.words[7] = 1; /* the reset of an event, and no other write */
     assert_int_equal(lane_send(b, &reset, 1), HAL_OK);
     assert_int_equal(lane_next(b), 21);
     lane_do(a, HAL_TASK_EVENT_WAIT, 13, 5);
@@ -391,6 +392,71 @@ TEST(a_notify_is_one_bit_that_a_wait_takes)
     lane_is_silent(a);
     lane_close(a);
     lane_close(b);
+}
+
+/* Adds a lane to a graph, or takes it out, by a task of another lane. */
+static void lane_joins(test_lane by, test_lane joins, uint16_t graph, bool adds)
+{
+    any_task one = task_of(by, HAL_TASK_PLACEHOLDER, 90, 0);
+    one.halves[1] = 12;
+    one.halves[8] = graph;
+    one.halves[9] = (uint16_t)joins.stream;
+    one.halves[10] = adds ? 0 : 1;
+    assert_int_equal(lane_send(by, &one, 1), HAL_OK);
+    assert_int_equal(lane_next(by), 90);
+}
+
+static void lane_executes(test_lane by, uint16_t number, uint16_t graph)
+{
+    any_task one = task_of(by, HAL_TASK_CONDITION, number, 1);
+    one.halves[6] = graph;
+    assert_int_equal(lane_send(by, &one, 1), HAL_OK);
+    assert_int_equal(lane_next(by), number);
+}
+
+TEST(a_graph_runs_its_tasks_at_each_execution)
+{
+    enum { GRAPH = 5, OTHER = 6, GATE = 1 };
+    test_lane a = lane_open(1), captured = lane_open(2);
+    lane_joins(a, captured, GRAPH, true);
+    lane_do(captured, HAL_TASK_PLACEHOLDER, 20, 0);
+    lane_do(captured, HAL_TASK_NOTIFY_WAIT, 21, GATE);
+    lane_executes(a, 10, OTHER);
+    lane_is_silent(captured);
+    for (uint16_t round = 0; round < 2; round++) {
+        lane_executes(a, 11, GRAPH);
+        assert_int_equal(lane_next(captured), 20);
+        lane_is_silent(captured); /* it waits */
+        lane_do(a, HAL_TASK_NOTIFY_RECORD, 12, GATE);
+        assert_int_equal(lane_next(a), 12);
+        assert_int_equal(lane_next(captured), 21);
+        lane_is_silent(captured);
+    }
+    lane_joins(a, captured, GRAPH, false); /* its tasks go */
+    lane_is_silent(captured);
+    lane_do(captured, HAL_TASK_PLACEHOLDER, 22, 0);
+    assert_int_equal(lane_next(captured), 22);
+    lane_close(a);
+    lane_close(captured);
+}
+
+TEST(a_value_is_written_to_memory)
+{
+    static uint64_t words[2] = {1, 2};
+    enum { EIGHT_BYTES = 3 };
+    test_lane a = lane_open(1);
+    any_task one = task_of(a, HAL_TASK_WRITE_VALUE, 1, 0);
+    one.longs[2] = (uintptr_t)words | (uint64_t)EIGHT_BYTES << 52; /* not a virtual address */
+    one.longs[4] = 77;
+    assert_int_equal(lane_send(a, &one, 1), HAL_OK);
+    assert_int_equal(lane_next(a), 1);
+    assert_int_equal(words[0], 1);
+    one.longs[2] |= UINT64_C(1) << 63;
+    assert_int_equal(lane_send(a, &one, 1), HAL_OK);
+    assert_int_equal(lane_next(a), 1);
+    assert_int_equal(words[0], 77);
+    assert_int_equal(words[1], 2);
+    lane_close(a);
 }
 
 TEST(copies_are_done_in_the_order_of_their_queue)

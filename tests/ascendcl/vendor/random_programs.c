@@ -1,24 +1,17 @@
-/* random_programs.c: random programs over the public ACL functions. They print each answer of the runtime.
+/* random_programs.c: random programs over the public ACL functions without captures. They print each answer of the
+ * runtime (random.h). Whether a stream is held up by an event is a state that does not depend on the device's speed.
  *
  *   vendor_random_programs COUNT [FIRST_SEED]
- *
- * A line is "SEED.STEP CALL ARGUMENTS: ANSWER". Two runtimes that behave alike print the same lines: a program chooses its
- * calls by the seed and by whether earlier calls succeeded, prints no address and no time, and asks for a state only
- * when the state does not depend on how fast the device is. Whether a stream is held up by an event is such a state.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nanosleep */
 #endif
 
-#include <acl/acl.h>
+#include "random.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -51,28 +44,6 @@ static block_state blocks[BLOCKS];
 static slot_state slots[SLOTS];
 static char host[ROOM] __attribute__((aligned(4096)));
 static bool is_registered;
-
-static unsigned seed;
-static unsigned step;
-static uint64_t random_state;
-
-static unsigned any(unsigned n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (unsigned)((random_state >> 20) % n);
-}
-
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)printf("%u.%u ", seed, step);
-    (void)vprintf(format, args);
-    (void)putchar('\n');
-    va_end(args);
-}
 
 static void settle(void)
 {
@@ -658,8 +629,6 @@ static void end_all(void)
 
 static void run_program(void)
 {
-    random_state = seed * UINT64_C(0x9E3779B97F4A7C15);
-    step = 0;
     say("set device: %d", aclrtSetDevice(0));
     for (step = 1; step <= STEPS; step++) {
         steps[any(sizeof(steps) / sizeof(steps[0]))]();
@@ -670,17 +639,5 @@ static void run_program(void)
 
 int main(int argc, char **argv)
 {
-    const unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
-    const unsigned long first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
-    if (count == 0 || first == 0 || first + count - 1 > UINT32_MAX) {
-        (void)fprintf(stderr, "usage: %s COUNT [FIRST_SEED]\n", argv[0]);
-        return 2;
-    }
-    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* what came before a crash is kept */
-    (void)aclInit(NULL);
-    for (seed = (unsigned)first; seed < first + count; seed++) {
-        run_program();
-    }
-    (void)fflush(stdout);
-    _Exit(0); /* ends without destructors, because threads of the runtime may still be working */
+    return run_programs(argc, argv, run_program);
 }

@@ -307,7 +307,7 @@ HAL_DOOR hal_error halReadFaultEvent(int32_t device, int timeout_ms, void *filte
 enum { HAL_TASK_BYTES = 64 };
 enum {
     HAL_TASK_PROCESSOR = 1,   /* a kernel for a processor of the device, or a call of a function of the host */
-    HAL_TASK_PLACEHOLDER = 3, /* takes a place in the queue and does nothing */
+    HAL_TASK_PLACEHOLDER = 3, /* tells the firmware something, for one what belongs to a graph */
     HAL_TASK_EVENT_RECORD = 4,
     HAL_TASK_EVENT_WAIT = 5,
     HAL_TASK_NOTIFY_RECORD = 6,
@@ -315,6 +315,7 @@ enum {
     HAL_TASK_WRITE_VALUE = 8, /* also the reset of an event */
     HAL_TASK_COPY = 11,
     HAL_TASK_PCIE_COPY = 17,
+    HAL_TASK_CONDITION = 20, /* the execution of a graph, among other things */
 };
 
 /* The report of a call (rtHostFuncCqReport_t). */

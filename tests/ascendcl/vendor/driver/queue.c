@@ -1,8 +1,9 @@
 /* queue.c: queues of tasks, the scheduler that executes them, and queues of reports.
  *
  * Each device has one thread, its scheduler, which looks at the first task of every queue in turn. A task is executed
- * if nothing keeps it: a wait stays at the head of its queue until its event or notify is there. Tasks of kinds that
- * this file does not name, kernels above all, end at once and do nothing.
+ * if nothing keeps it: a wait stays at the head of its queue until its event or notify is there. A queue that was added
+ * to a graph keeps its tasks, and executes them from the first to the last each time that the graph is executed. Tasks
+ * of kinds that this file does not name, kernels above all, end at once and do nothing.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pthread_condattr_setclock */
@@ -24,7 +25,11 @@ typedef struct driver_task {
 typedef struct task_queue {
     driver_task *slots;
     uint32_t depth, head, tail;
+    uint32_t first; /* of a queue in a graph: the position at which its executions begin */
+    uint32_t graph; /* 0: none, else the graph's id + 1 */
     bool is_live, is_enabled;
+    bool is_head;    /* of a queue in a graph: an execution of the graph starts it */
+    bool is_started; /* of a queue in a graph: an execution is under way */
 } task_queue;
 
 /* Reports in a ring that grows. */
@@ -40,6 +45,7 @@ typedef struct driver_scheduler {
     task_queue tasks[QUEUES];
     report_queue reports[QUEUES];
     uint32_t reports_of[STREAMS]; /* a stream's queue of reports */
+    uint32_t tasks_of[STREAMS];   /* and of tasks */
     bool events[EVENTS];
     bool notifies[NOTIFIES];
 } driver_scheduler;
@@ -82,12 +88,64 @@ static unsigned kind_of(const driver_task *t)
 
 /* --- executing a task --- */
 
-/* The runtime resets an event by a write of a value (its sub type), and names the event in a reserved word. Other
- * writes go to registers and flags that this driver does not have. */
+/* The runtime resets an event by a write of a value (its sub type), and names the event in a reserved word. A write
+ * without a sub type goes to memory. Others go to registers and flags that this driver does not have. */
 static void write_value(driver_scheduler *on, const driver_task *t)
 {
-    enum { EVENT = 24 };
-    on->events[word_at(t, EVENT) % EVENTS] = false;
+    enum { ADDRESS = 16, EVENT = 24, SUB_TYPE = 28, VALUE = 32, TO_MEMORY = 0, RESETS_EVENT = 1 };
+    enum { ADDRESS_BITS = 49, SIZE_SHIFT = 52, SIZE_MASK = 7, IS_VIRTUAL = 63 };
+    const uint64_t where = long_at(t, ADDRESS);
+    void *to = (void *)(uintptr_t)(where & ((UINT64_C(1) << ADDRESS_BITS) - 1)); /* NOLINT(performance-no-int-to-ptr) */
+    if (word_at(t, SUB_TYPE) == RESETS_EVENT) {
+        on->events[word_at(t, EVENT) % EVENTS] = false;
+    } else if (word_at(t, SUB_TYPE) == TO_MEMORY && where >> IS_VIRTUAL != 0) {
+        memcpy(to, t->bytes + VALUE, (size_t)1 << (where >> SIZE_SHIFT & SIZE_MASK));
+    }
+}
+
+/* Adds a stream's queue to a graph, or takes it out of one, which drops its tasks. */
+static void maintain_graph(driver_scheduler *on, const driver_task *t)
+{
+    enum {
+        WHAT = 2,
+        GRAPH = 16,
+        STREAM = 18,
+        OPERATION = 20,
+        IS_NO_HEAD = 22,
+        MAINTAINS_GRAPH = 12,
+        ADDS = 0,
+        TAKES = 1
+    };
+    if (half_at(t, WHAT) != MAINTAINS_GRAPH || half_at(t, OPERATION) > TAKES) {
+        return;
+    }
+    const bool adds = half_at(t, OPERATION) == ADDS;
+    task_queue *queue = &on->tasks[on->tasks_of[half_at(t, STREAM) % STREAMS]];
+    queue->graph = adds ? half_at(t, GRAPH) + 1U : 0;
+    queue->head = adds ? queue->head : queue->tail;
+    queue->first = queue->head;
+    queue->is_head = half_at(t, IS_NO_HEAD) == 0;
+    queue->is_started = false;
+}
+
+/* A conditional task of one kind executes a graph. Returns false while an execution of the graph is under way. */
+static bool execute_graph(driver_scheduler *on, const driver_task *t)
+{
+    enum { CONDITION = 8, GRAPH = 12, EXECUTES_GRAPH = 1 };
+    if (t->bytes[CONDITION] != EXECUTES_GRAPH) {
+        return true;
+    }
+    const uint32_t graph = half_at(t, GRAPH) + 1U;
+    for (uint32_t number = 0; number < QUEUES; number++) {
+        if (on->tasks[number].graph == graph && on->tasks[number].is_started) {
+            return false;
+        }
+    }
+    for (uint32_t number = 0; number < QUEUES; number++) {
+        task_queue *queue = &on->tasks[number];
+        queue->is_started = queue->graph == graph && queue->is_head && queue->head != queue->tail;
+    }
+    return true;
 }
 
 /* The operation of a copy (src/runtime/core/inc/stars/stars_base.hpp): the low four bits are the kind, the others the
@@ -205,6 +263,11 @@ static bool execute(driver_scheduler *on, const driver_task *t)
     case HAL_TASK_WRITE_VALUE:
         write_value(on, t);
         return true;
+    case HAL_TASK_PLACEHOLDER:
+        maintain_graph(on, t);
+        return true;
+    case HAL_TASK_CONDITION:
+        return execute_graph(on, t);
     case HAL_TASK_COPY:
         copy(t);
         return true;
@@ -282,7 +345,8 @@ static void report_end(driver_scheduler *on, uint32_t number, const driver_task 
 static bool step(driver_scheduler *on, uint32_t number)
 {
     task_queue *queue = &on->tasks[number];
-    if (!queue->is_live || !queue->is_enabled || queue->head == queue->tail) {
+    if (!queue->is_live || !queue->is_enabled || queue->head == queue->tail ||
+        (queue->graph != 0 && !queue->is_started)) {
         return false;
     }
     const driver_task first = queue->slots[queue->head];
@@ -291,6 +355,10 @@ static bool step(driver_scheduler *on, uint32_t number)
     }
     queue->head = (queue->head + 1) % queue->depth;
     report_end(on, number, &first);
+    if (queue->graph != 0 && queue->head == queue->tail) {
+        queue->is_started = false;
+        queue->head = queue->first;
+    }
     return true;
 }
 
@@ -356,6 +424,7 @@ static hal_error take_tasks(driver_scheduler *on, const hal_queue_in *in, hal_qu
     }
     free(on->tasks[number].slots);
     on->tasks[number] = (task_queue){.slots = slots, .depth = depth, .is_live = true, .is_enabled = true};
+    on->tasks_of[in->info[0] % STREAMS] = number;
     out->tasks = number;
     out->reports = (in->flag & HAL_QUEUE_REUSES_REPORTS) != 0 ? in->reports : number;
     out->address = (uintptr_t)shared_page;
