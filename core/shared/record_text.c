@@ -233,6 +233,72 @@ static verdict account_realloc(weir__record_text *text, const weir__record_entry
     }
 }
 
+/* --- captures --- */
+
+/* Writes the end of a capture whose end was lost: the capture of `pool` that is under way, if there is one. */
+static void end_capture(weir__record_text *text, uint64_t pool, const weir_trace_event *line)
+{
+    const uint64_t stream = weir__number_map_take(&text->capturing, pool);
+    if (stream != 0) {
+        (void)weir__number_map_take(&text->captured, stream - 1);
+        weir_trace_event end = *line;
+        end.mode = 'E';
+        end.stream = (uint32_t)(stream - 1);
+        end.pool = (uint32_t)pool;
+        add_event(text, &end);
+        text->events_in_text--; /* the end was not recorded, so it does not count as an event */
+    }
+}
+
+/* Gives a capture pool a number at its first capture. Without memory there is no capture in the trace. */
+static verdict begin_capture(weir__record_text *text, uint64_t id, weir_trace_event *line)
+{
+    WEIR_ASSERT(line->mode == 'B' && line->stream != WEIR_TRACE_NONE);
+    const uint64_t known = weir__number_map_get(&text->pools, id);
+    const uint64_t pool = known != 0 ? known - 1 : text->capture_pools;
+    const uint64_t captor = weir__number_map_get(&text->captured, line->stream);
+    end_capture(text, pool, line);
+    if (captor != 0) {
+        end_capture(text, captor - 1, line);
+    }
+    if (!weir__number_map_reserve(&text->capturing, text->capturing.count + 1) ||
+        !weir__number_map_reserve(&text->captured, text->captured.count + 1) ||
+        !weir__number_map_put(&text->pools, id, pool + 1)) {
+        return DROP;
+    }
+    (void)weir__number_map_put(&text->capturing, pool, (uint64_t)line->stream + 1); /* cannot fail: there is room */
+    (void)weir__number_map_put(&text->captured, line->stream, pool + 1);
+    text->capture_pools += known == 0;
+    line->pool = (uint32_t)pool;
+    return WRITE;
+}
+
+static verdict account_capture(weir__record_text *text, const weir__record_entry *event, weir_trace_event *line)
+{
+    if (event->mode == 'B') {
+        return begin_capture(text, event->id, line);
+    }
+    const uint64_t pool = event->mode == 'R' ? weir__number_map_take(&text->pools, event->id)
+                                             : weir__number_map_get(&text->pools, event->id);
+    if (pool == 0) {
+        return KNOWN;
+    }
+    line->pool = (uint32_t)(pool - 1);
+    if (event->mode == 'R') {
+        end_capture(text, pool - 1, line);
+        line->stream = WEIR_TRACE_NONE;
+        return WRITE;
+    }
+    const uint64_t stream = weir__number_map_take(&text->capturing, pool - 1);
+    if (stream != 0) {
+        line->stream = (uint32_t)(stream - 1);
+        (void)weir__number_map_take(&text->captured, stream - 1);
+    }
+    return stream != 0 ? WRITE : KNOWN;
+}
+
+/* --- all events --- */
+
 /* Updates the map of live blocks, and decides whether the event becomes a line. */
 static verdict account(weir__record_text *text, const weir__record_entry *event, weir_trace_event *line)
 {
@@ -250,6 +316,8 @@ static verdict account(weir__record_text *text, const weir__record_entry *event,
         break;
     case WEIR_TRACE_REALLOC:
         return account_realloc(text, event, line);
+    case WEIR_TRACE_CAPTURE:
+        return account_capture(text, event, line);
     default:
         return WRITE;
     }
@@ -368,5 +436,8 @@ void weir__record_text_fini(weir__record_text *text)
     weir__number_map_fini(&text->streams);
     weir__number_map_fini(&text->events);
     weir__number_map_fini(&text->devices);
+    weir__number_map_fini(&text->pools);
+    weir__number_map_fini(&text->capturing);
+    weir__number_map_fini(&text->captured);
     weir__number_map_fini(&text->tags);
 }

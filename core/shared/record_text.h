@@ -14,6 +14,10 @@
  * is free from the first half on, and the line is written at the second. A free that may fail is noted likewise: the
  * first half of a realloc, then a free with mode 'E', or a realloc that failed.
  *
+ * Captures are likewise consistent: a capture whose end was lost ends where its pool or its stream begins another, or
+ * where its pool is released. An end without a begin, and a release of a pool without a capture in the trace, are left
+ * out. The name of a capture pool may be used again once the pool is released.
+ *
  * Takes no lock. Only these functions call the sink. The recorder of core and `weir record` use this file.
  */
 #ifndef WEIR_SHARED_RECORD_TEXT_H
@@ -29,7 +33,7 @@
 typedef struct weir__record_entry {
     uint64_t sequence;
     uint64_t time_ns; /* time since the start of the recording */
-    uint64_t id;      /* name of the block or event */
+    uint64_t id;      /* name of the block or event; CAPTURE: of the capture pool */
     uint64_t size;
     uint64_t extra; /* ALLOC: alignment. REALLOC: the old block. Other kinds: as in weir_trace_event */
     uint64_t address;
@@ -65,7 +69,11 @@ typedef struct weir__record_text {
     weir__number_map events;  /* the caller's event -> its number in the trace + 1 */
     weir__number_map devices; /* the caller's device -> its number in the trace + 1, with device_name; if its #dev line
                                  is written */
-    weir__number_map tags;    /* the caller's tag -> its number in the trace + 1; if its @ line is written */
+    uint64_t capture_pools;   /* numbers given to capture pools */
+    weir__number_map pools;   /* the caller's capture pool -> its number in the trace + 1, until it is released */
+    weir__number_map capturing; /* number of a capture pool -> number + 1 of the stream of the capture under way */
+    weir__number_map captured;  /* number of a stream -> number + 1 of the capture pool that captures it */
+    weir__number_map tags;      /* the caller's tag -> its number in the trace + 1; if its @ line is written */
     size_t length;
     uint64_t events_in_text; /* events in `text`, lost if the sink refuses it */
     char text[WEIR__TEXT_BYTES];

@@ -7,8 +7,9 @@
  *   t time     n id of a new block        i id of a live block      o id of the block that a realloc replaces
  *   e event    z request, 0 is read as 1  b bytes, at least 1       q any number, into `size`    x any number, into
  *              `extra`
- *   s stream   f stream or '-'            h host thread             p private pool               a address
+ *   s stream   f stream or '-'            h host thread             p private or capture pool    a address
  *   y object of a host wait               m phase and name          + '+' or '-'
+ *   k B, E or R of a capture
  *   A address  S stream                   U r or w                  L al=   P pool=   V adv=   D d=   R addr=   G @N
  */
 #ifndef WEIR_SHARED_TRACE_FIELDS_H
@@ -36,6 +37,7 @@ static const weir__trace_line weir__trace_lines[128] = {
     [WEIR_TRACE_CAPACITY] = {"tq", "l T CAP"},
     [WEIR_TRACE_MARK] = {"tm", "m T B|E|I name"},
     [WEIR_TRACE_POOL] = {"t+p", "q T +|- P"},
+    [WEIR_TRACE_CAPTURE] = {"tkpS", "g T B|E|R P [S]"},
     [WEIR_TRACE_SEGMENT] = {"t+abSD", "s T +|- ADDR SIZE [S] [d=DEV]"},
     [WEIR_TRACE_MAPPING] = {"t+abSD", "z T +|- ADDR SIZE [S] [d=DEV]"},
     [WEIR_TRACE_OOM] = {"tqxD", "o T SIZE FREE [d=DEV]"},

@@ -35,6 +35,8 @@ struct facts {
     uint64_t kinds[128];
     uint64_t tagged; /* blocks with a tag */
     uint64_t stacks;
+    uint64_t capture_pools;
+    uint64_t released; /* capture pools released */
     uint64_t prior_bytes;
     uint64_t peak_live;
     uint64_t peak_event;
@@ -105,7 +107,8 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         .block_sizes = calloc((size_t)trace->block_count + 1, sizeof(uint64_t)),
         .asked = calloc(trace->event_count + 1, sizeof(uint64_t)),
     };
-    bool enough = counting.block_sizes != NULL && counting.asked != NULL;
+    bool *known_pools = calloc((size_t)trace->capture_pool_count + 1, sizeof(bool));
+    bool enough = counting.block_sizes != NULL && counting.asked != NULL && known_pools != NULL;
     uint64_t first_ns = UINT64_MAX;
     uint64_t last_ns = 0;
     for (size_t i = 0; enough && i < trace->event_count; i++) {
@@ -119,6 +122,11 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
         } else if (e->kind == WEIR_TRACE_ALLOC || e->kind == WEIR_TRACE_REALLOC) {
             born(&counting, event->index, e->size, true);
             facts->tagged += e->tag != WEIR_TRACE_NONE;
+        }
+        if (e->kind == WEIR_TRACE_CAPTURE) {
+            facts->capture_pools += !known_pools[e->pool];
+            facts->released += e->mode == 'R';
+            known_pools[e->pool] = true;
         }
         if (counting.live > facts->peak_live) {
             facts->peak_live = counting.live;
@@ -147,6 +155,7 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
     }
     free(counting.block_sizes);
     free(counting.asked);
+    free(known_pools);
     return enough;
 }
 
@@ -236,6 +245,19 @@ static void print_tags(const struct trace *trace, const struct facts *facts)
     }
 }
 
+static void print_captures(const struct trace *trace, const struct facts *facts)
+{
+    char captures[UNIT_TEXT];
+    char pools[UNIT_TEXT];
+    char released[UNIT_TEXT];
+    if (trace->capture_count > 0) {
+        (void)printf("  captures   %s into %s capture pool%s, of which %s %s released\n",
+                     format_count(captures, trace->capture_count), format_count(pools, facts->capture_pools),
+                     facts->capture_pools == 1 ? "" : "s", format_count(released, facts->released),
+                     facts->released == 1 ? "is" : "are");
+    }
+}
+
 /* Prints the first notes only: a file may have any number of them. */
 static void print_notes(const struct trace *trace)
 {
@@ -279,6 +301,7 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     (void)printf("  peak live  %s at event %s\n", format_size(a, facts->peak_live), format_count(b, facts->peak_event));
     (void)printf("  at the end %s in %s block%s\n", format_size(a, facts->end_live), format_count(b, facts->end_blocks),
                  facts->end_blocks == 1 ? "" : "s");
+    print_captures(trace, facts);
     print_tags(trace, facts);
     print_curve(facts);
     print_sizes(facts);
@@ -370,6 +393,9 @@ static int show_traces(char *const *names, size_t count, const struct part_optio
             (void)json_object_set_new(object, "tags", json_integer((json_int_t)trace->tag_count));
             (void)json_object_set_new(object, "stacks", json_integer((json_int_t)facts.stacks));
             (void)json_object_set_new(object, "tagged", json_integer((json_int_t)facts.tagged));
+            (void)json_object_set_new(object, "captures", json_integer((json_int_t)trace->capture_count));
+            (void)json_object_set_new(object, "capture_pools", json_integer((json_int_t)facts.capture_pools));
+            (void)json_object_set_new(object, "capture_pools_released", json_integer((json_int_t)facts.released));
             (void)json_object_set_new(object, "part", json_part(trace->part));
             (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
             (void)json_array_append_new(all, object);

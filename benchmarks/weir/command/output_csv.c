@@ -13,7 +13,7 @@ void output_csv_head(FILE *out)
     (void)fputs(
         "trace,device,strategy,events,peak_live_bytes,peak_reserved_bytes,reserved_over_live,largest_free_bytes,"
         "free_bytes,oom_event,oom_size,device_calls,device_calls_after_peak,allocs_after_peak,device_time_ns,waits,"
-        "host_waits,hazards,p50_ns,p99_ns,p999_ns,enough_bytes\n",
+        "host_waits,hazards,p50_ns,p99_ns,p999_ns,enough_bytes,capture_bytes\n",
         out);
 }
 
@@ -78,6 +78,7 @@ static void put_result(FILE *out, const struct comparison *comparison, const str
     put_time(out, result->p99_ns);
     put_time(out, result->p999_ns);
     put_number(out, simulated && enough != 0, enough);
+    put_number(out, simulated && comparison->trace->capture_count > 0, result->capture_bytes);
     (void)fputc('\n', out);
 }
 

@@ -205,6 +205,8 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "seconds", comparison->timing ? json_real(result->seconds) : json_null());
     (void)json_object_set_new(object, "events_played", number(result->events_played));
     (void)json_object_set_new(object, "served", served_json(result));
+    (void)json_object_set_new(object, "capture_bytes",
+                              comparison->trace->capture_count > 0 ? number(result->capture_bytes) : json_null());
     (void)json_object_set_new(object, "pad_bytes", number(result->pad_bytes));
     (void)json_object_set_new(object, "recorded", recorded_json(comparison, result));
     (void)json_object_set_new(object, "recorded_oom", verdict_json(comparison, result));
@@ -283,6 +285,7 @@ json_t *output_json(const struct comparison *comparison)
     (void)json_object_set_new(object, "device", number(trace->device));
     (void)json_object_set_new(object, "file_events", number(trace->file_event_count));
     (void)json_object_set_new(object, "part", json_part(trace->part));
+    (void)json_object_set_new(object, "captures", number(trace->capture_count));
     (void)json_object_set_new(object, "recorded_oom", refused_json(comparison));
     (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
     if (comparison->sweep.row_count > 0) {

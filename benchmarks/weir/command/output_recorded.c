@@ -48,7 +48,7 @@ void output_recorded_json(json_t *object, const struct replay_result *result)
 {
     static const char *const unknown[] = {"device_time_ns",    "waits",    "host_waits", "hazards",
                                           "hazards_in_flight", "findings", "checks",     "ns_per_call",
-                                          "seconds",           "served",   "pad_bytes"};
+                                          "seconds",           "served",   "pad_bytes",  "capture_bytes"};
     (void)json_object_set_new(object, "note", result->note[0] != '\0' ? json_text(result->note) : json_null());
     if (!recorded_run_is(result)) {
         return;

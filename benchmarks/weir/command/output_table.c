@@ -122,6 +122,25 @@ static void print_row(FILE *out, const struct replay_result *result)
     }
 }
 
+/* Prints the memory that captured graphs need together, with each strategy. */
+static void print_captures(FILE *out, const struct comparison *comparison)
+{
+    const uint64_t captures = comparison->trace->capture_count;
+    char text[UNIT_TEXT];
+    if (captures == 0) {
+        return;
+    }
+    (void)fprintf(out, "  %s captured graph%s need%s, all together:\n", format_count(text, captures),
+                  captures == 1 ? "" : "s", captures == 1 ? "s" : "");
+    for (size_t i = 0; i < comparison->result_count; i++) {
+        const struct replay_result *result = &comparison->results[i];
+        if (!recorded_run_is(result)) {
+            (void)fprintf(out, "    %-13s %9s%s\n", result->strategy->name, format_size(text, result->capture_bytes),
+                          result->oom.happened ? ", until memory ran out" : "");
+        }
+    }
+}
+
 static void print_recorded(FILE *out, const struct recorded_report *recorded)
 {
     if (!recorded->checkable || recorded->addresses_total + recorded->segments_total == 0) {
@@ -310,6 +329,7 @@ void output_table(FILE *out, const struct comparison *comparison, bool colour)
                           (unsigned long long)result->hazards);
         }
     }
+    print_captures(out, comparison);
     print_verdicts(out, comparison);
     print_recorded(out, &comparison->recorded);
     if (comparison->sweep.row_count > 0) {

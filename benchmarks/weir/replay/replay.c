@@ -8,6 +8,10 @@
  * and at its free, on the streams named there, and by the next work of the stream that a `u` line names, if the block
  * is live then. A program that uses a block on a second stream has made that stream wait for the first one; few
  * recorders write this wait, so a `u` line implies it. The pool is not told of the wait.
+ *
+ * A trace does not tell when a graph is launched. The rules of a capture pool (weir/capture.h) order the launches, and
+ * the replay gives the device the same order for the blocks: a capture begins after the capture before it in its pool,
+ * and the host waits for both before the pool is released.
  */
 #include "replay/replay.h"
 
@@ -17,6 +21,7 @@
 #include <string.h>
 
 #include "models/pytorch.h"
+#include "replay/captures.h"
 #include "replay/latency.h"
 #include "replay/metering_device.h"
 #include "replay/series.h"
@@ -51,6 +56,7 @@ struct run {
     struct track *tracks;
     struct live_block *blocks; /* [block_count + 1]: the last entry is for the request in `refused` */
     struct replay_tags tags;
+    struct replay_captures captures;
     struct recorded_oom refused; /* the request on which the recorded program ran out of memory */
     weir_event **objects;        /* device events for the event objects of the trace */
     struct latency latency;
@@ -60,7 +66,7 @@ struct run {
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
     bool stopped; /* out of memory */
-    bool crossed; /* a stream has used another stream's block: only such a block can be pending after its free */
+    bool crossed; /* a stream has used another stream's block, or a capture has begun: else no freed block is pending */
     char *error;
     size_t error_size;
 };
@@ -160,6 +166,8 @@ static bool start_device(struct run *run, uint64_t pad_bytes)
     }
     if (status == WEIR_OK) {
         status = replay_tags_name(&run->tags, run->trace, run->pool);
+        run->captures.pool = run->pool;
+        run->captures.apart = run->result->strategy->models_padding; /* the models of PyTorch's allocator */
     }
     return status == WEIR_OK || fail_status(run, "cannot set up the device", status);
 }
@@ -468,6 +476,46 @@ static bool ask_again(struct run *run, uint64_t number)
            free_block(run, index, run->blocks[index].track, NULL);
 }
 
+static bool begin_capture(struct run *run, const weir_trace_event *event)
+{
+    struct track *track = track_of(run, event->stream);
+    if (track == NULL) {
+        return false;
+    }
+    run->crossed = true; /* a block of a graph that is freed later is pending */
+    const uint32_t last = replay_captures_last(&run->captures, event->pool, event->stream);
+    weir_status status = WEIR_OK;
+    if (last != WEIR_TRACE_NONE && last != event->stream) {
+        status = hand_over(run, &run->tracks[last], track);
+    }
+    if (status == WEIR_OK) {
+        status = replay_captures_begin(&run->captures, event->pool, event->stream, track->stream);
+    }
+    return status == WEIR_OK || fail_status(run, "begin of a capture", status);
+}
+
+/* Releases the capture pool `pool`, or all. The host has seen the last launches of its graphs complete. */
+static bool release_captures(struct run *run, uint32_t pool)
+{
+    weir_status status = weir_sim_sync(run->sim);
+    if (status == WEIR_OK) {
+        status = replay_captures_release(&run->captures, pool);
+    }
+    return status == WEIR_OK || fail_status(run, "release of captures", status);
+}
+
+static bool play_capture(struct run *run, const weir_trace_event *event)
+{
+    if (event->mode == 'B') {
+        return begin_capture(run, event);
+    }
+    if (event->mode == 'R') {
+        return release_captures(run, event->pool);
+    }
+    const weir_status status = replay_captures_end(&run->captures, event->pool, event->stream);
+    return status == WEIR_OK || fail_status(run, "end of a capture", status);
+}
+
 static bool play_event(struct run *run, uint64_t number, const struct trace_event *event)
 {
     const weir_trace_event *e = &event->event;
@@ -496,6 +544,8 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
         return e->mode == '*' ? sync_all(run) : sync_one(run, event);
     case WEIR_TRACE_TRIM:
         return trim(run);
+    case WEIR_TRACE_CAPTURE:
+        return play_capture(run, e);
     case WEIR_TRACE_CAPACITY:
         weir_sim_set_capacity(run->sim, e->size);
         return true;
@@ -576,10 +626,10 @@ static void report_progress(const struct run *run, double share)
     }
 }
 
-/* Frees the blocks that the trace leaves live, at its end and between repetitions. */
+/* Ends the captures and frees the blocks that the trace leaves, at its end and between repetitions. */
 static bool free_rest(struct run *run)
 {
-    if (!sync_all(run)) {
+    if (!release_captures(run, WEIR_TRACE_NONE) || !sync_all(run)) {
         return false;
     }
     for (uint32_t i = 0; i < run->trace->block_count; i++) {
@@ -744,6 +794,7 @@ static bool finish(struct run *run)
     if (!free_rest(run)) {
         return false;
     }
+    run->result->capture_bytes = run->captures.peak_bytes;
     weir_status status = weir_pool_destroy(run->pool);
     run->pool = NULL;
     if (status != WEIR_OK) {
@@ -761,6 +812,8 @@ static bool finish(struct run *run)
 
 static void clean_up(struct run *run)
 {
+    (void)!replay_captures_release(&run->captures, WEIR_TRACE_NONE); /* none is left unless the replay has failed */
+    replay_captures_fini(&run->captures);
     weir_status status = weir_pool_destroy(run->pool);
     (void)status; /* ignored: the pool is NULL unless a failure has been reported already */
     if (run->metering.device != NULL) {

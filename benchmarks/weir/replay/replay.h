@@ -4,7 +4,8 @@
  * then plays the events. The tags of the trace become tags of the pools, so that an out-of-memory record names the
  * largest holders, and "other" for the rest (tags.h). A trace must be of one device (trace->device). Live bytes are
  * the requested bytes; reserved bytes are those that the device gave. Events have the numbers of the file.
- * The request on which the recorded program ran out of memory is asked for too (recorded_oom.h).
+ * The request on which the recorded program ran out of memory is asked for too (recorded_oom.h). Captured graphs keep
+ * their memory, as in the program (captures.h).
  */
 #ifndef WEIR_BENCHMARKS_REPLAY_H
 #define WEIR_BENCHMARKS_REPLAY_H
@@ -88,6 +89,7 @@ struct replay_result {
     uint64_t device_time_ns;
     uint64_t waits;
     uint64_t syncs;
+    uint64_t capture_bytes; /* the most memory that all captured graphs need together (captures.h) */
     uint64_t hazards;
     uint64_t hazards_in_flight; /* hazards with earlier work still running, among the first 10,000 */
     double p50_ns;

@@ -189,9 +189,11 @@ bool builder_event(struct trace_builder *builder, const weir_trace_event *event,
     if (event->thread != WEIR_TRACE_NONE && event->thread >= trace->thread_count) {
         trace->thread_count = event->thread + 1;
     }
-    if (event->pool != WEIR_TRACE_NONE && event->pool >= trace->pool_count) {
-        trace->pool_count = event->pool + 1;
+    uint32_t *pool_count = event->kind == WEIR_TRACE_CAPTURE ? &trace->capture_pool_count : &trace->pool_count;
+    if (event->pool != WEIR_TRACE_NONE && event->pool >= *pool_count) {
+        *pool_count = event->pool + 1;
     }
+    trace->capture_count += event->kind == WEIR_TRACE_CAPTURE && event->mode == 'B';
     note_kind(builder, event, index);
     return true;
 }

@@ -49,7 +49,9 @@ struct selection {
     uint32_t object_count;
     size_t event_count; /* events that remain */
     size_t births;      /* kept events that allocate a block */
-    uint64_t capacity;  /* the latest capacity from an event before the window; 0 = no event sets one */
+    size_t *begun; /* [capture_pool_count]: event of the capture under way at the start of the window, + 1; 0: none */
+    bool *pool_stays;  /* [capture_pool_count]: the selection keeps a capture of the capture pool */
+    uint64_t capacity; /* the latest capacity from an event before the window; 0 = no event sets one */
     struct trace_part part;
     struct trace_builder builder;
 };
@@ -79,9 +81,12 @@ static bool start_selection(struct selection *selection)
     selection->streams = make_numbers(from->stream_count);
     selection->blocks = make_numbers(from->block_count);
     selection->objects = make_numbers(from->object_count);
+    selection->begun = calloc((size_t)from->capture_pool_count + 1, sizeof(*selection->begun));
+    selection->pool_stays = calloc((size_t)from->capture_pool_count + 1, sizeof(bool));
     return selection->touched != NULL && selection->live != NULL && selection->held != NULL &&
            selection->block_stream != NULL && selection->object_device != NULL && selection->streams != NULL &&
-           selection->blocks != NULL && selection->objects != NULL;
+           selection->blocks != NULL && selection->objects != NULL && selection->begun != NULL &&
+           selection->pool_stays != NULL;
 }
 
 static struct piece *piece_of(weir__tree_node *node)
@@ -107,6 +112,8 @@ static void end_selection(struct selection *selection)
     free(selection->streams);
     free(selection->blocks);
     free(selection->objects);
+    free(selection->begun);
+    free(selection->pool_stays);
 }
 
 static void find_owners(struct selection *selection)
@@ -220,6 +227,9 @@ static bool find_state(struct selection *selection)
         case WEIR_TRACE_CAPACITY:
             selection->capacity = entry->event.size;
             break;
+        case WEIR_TRACE_CAPTURE:
+            selection->begun[entry->event.pool] = entry->event.mode == 'B' ? i + 1 : 0;
+            break;
         default:
             break;
         }
@@ -290,6 +300,8 @@ static bool remains(const struct selection *selection, const struct trace_event 
             return object_stays(selection, entry->index);
         }
         return event->stream == WEIR_TRACE_NONE || stream_stays(selection, event->stream);
+    case WEIR_TRACE_CAPTURE:
+        return event->mode == 'R' ? selection->pool_stays[event->pool] : stream_stays(selection, event->stream);
     case WEIR_TRACE_WORK:
     case WEIR_TRACE_TRIM:
     default: /* an event of these kinds without a stream concerns every device and stream */
@@ -310,6 +322,22 @@ static void find_touched(struct selection *selection)
         if ((kind == WEIR_TRACE_USE || kind == WEIR_TRACE_FREE) && entry->event.stream != WEIR_TRACE_NONE &&
             block_stays(selection, entry->index)) {
             selection->touched[entry->event.stream] = true;
+        }
+    }
+}
+
+/* Finds the capture pools of captures that the selection keeps. */
+static void find_capture_pools(struct selection *selection)
+{
+    const struct trace *from = selection->from;
+    for (uint32_t pool = 0; pool < from->capture_pool_count; pool++) {
+        const size_t begun = selection->begun[pool];
+        selection->pool_stays[pool] = begun != 0 && stream_stays(selection, from->events[begun - 1].event.stream);
+    }
+    for (size_t i = selection->first; i < selection->end; i++) {
+        const weir_trace_event *event = &from->events[i].event;
+        if (event->kind == WEIR_TRACE_CAPTURE && event->mode == 'B' && stream_stays(selection, event->stream)) {
+            selection->pool_stays[event->pool] = true;
         }
     }
 }
@@ -388,6 +416,22 @@ static bool each_live(struct selection *selection, take_event *take)
     return done;
 }
 
+/* Passes to `take` the captures that are under way at the start of the window. */
+static bool each_begun(struct selection *selection, take_event *take)
+{
+    const struct trace *from = selection->from;
+    bool done = true;
+    for (uint32_t pool = 0; pool < from->capture_pool_count && done; pool++) {
+        weir_trace_event event;
+        const size_t begun = selection->begun[pool];
+        if (begun != 0 && remains(selection, &from->events[begun - 1], &event)) {
+            event.time_ns = from->events[selection->first].event.time_ns;
+            done = take(selection, &from->events[begun - 1], &event, trace_event_number(from, selection->first));
+        }
+    }
+    return done;
+}
+
 /* Passes to `take` the state at the start of the window, then the kept events of the window. If the window begins with
  * the trace, that state is the trace's own. */
 static bool each_event(struct selection *selection, take_event *take)
@@ -399,7 +443,7 @@ static bool each_event(struct selection *selection, take_event *take)
         done = each_held(selection, d, take);
     }
     if (selection->first > 0 && done) {
-        done = each_live(selection, take);
+        done = each_live(selection, take) && each_begun(selection, take);
     }
     for (size_t i = selection->first; i < from->event_count && done; i++) {
         const struct trace_event *entry = &from->events[i];
@@ -584,6 +628,7 @@ static bool select_events(struct selection *selection, struct trace_error *error
     bool done = find_state(selection) || builder_no_memory(&selection->builder);
     if (done) {
         find_touched(selection);
+        find_capture_pools(selection);
         number_streams(selection);
         done = build(selection, out);
     }

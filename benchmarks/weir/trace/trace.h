@@ -83,6 +83,8 @@ struct trace {
                                 is used, else 0 */
     uint32_t thread_count;   /* highest thread number + 1, at least 1 */
     uint32_t pool_count;     /* highest private pool number + 1; 0 = the trace uses no private pool */
+    uint32_t capture_pool_count; /* highest number of a capture pool + 1; 0 = the trace has no captures */
+    uint64_t capture_count;      /* captures begun */
 
     /* The text and the call stack of each tag; weir_trace_event.tag is an index into `tags` and `stacks`. Two tags may
      * have the same text if their stacks differ. */
@@ -199,12 +201,13 @@ static inline uint32_t trace_event_device(const struct trace *trace, const weir_
 
 /* Makes a trace of the events of one device. Streams, blocks and event objects get new numbers without gaps, in the old
  * order; devices, pools, threads and the IDs in the events keep theirs. Events that concern all devices (a sync of the
- * host with everything, marks, capacities, private pools, a trim without a stream) are in the trace of each device.
- * Events that cross devices are left out, because a replay does not model them: the use of a block on a stream of
- * another device, and the record of or wait for an event object that another device recorded or awaited first. A free
- * on a stream of another device becomes a free on the block's stream. On WEIR_OK the caller owns *out, which does not
- * refer to `trace`. Returns WEIR_ERR_INVALID if the trace does not use the device, WEIR_ERR_NO_MEMORY when out of
- * host memory. */
+ * host with everything, marks, capacities, private pools, a trim without a stream) are in the trace of each device. A
+ * capture is of the device of its stream; the release of a capture pool is in the trace of each device with a capture
+ * of the pool. Events that cross devices are left out, because a replay does not model them: the use of a block on a
+ * stream of another device, and the record of or wait for an event object that another device recorded or awaited
+ * first. A free on a stream of another device becomes a free on the block's stream. On WEIR_OK the caller owns *out,
+ * which does not refer to `trace`. Returns WEIR_ERR_INVALID if the trace does not use the device, WEIR_ERR_NO_MEMORY
+ * when out of host memory. */
 weir_status trace_of_device(const struct trace *trace, uint32_t device, struct trace **out, struct trace_error *error);
 
 /* True if the trace has counters only, so that there is nothing to replay. */
@@ -234,7 +237,8 @@ struct trace_filter {
  * state at the start of the window: s and z lines for the memory that the recorded allocator holds there, then a p
  * line for each block that is live; a capacity that was set before is that of the devices. These lines have the
  * number of the window's first event. A window that begins or ends in the starting state of the file has all of it.
- * Work that was queued before the window counts as finished. A block that is live at the end stays live.
+ * Work that was queued before the window counts as finished. A block that is live at the end stays live. A capture that
+ * is under way at the start begins there; of graphs from before the window only the live blocks are known.
  *
  * A block of a stream comes with its frees, and with its uses on any stream. Work, event objects, waits and syncs
  * remain for the streams of the blocks and for those that use or free such a block. Recorded memory remains if its

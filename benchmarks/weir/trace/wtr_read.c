@@ -25,6 +25,13 @@ struct block_life {
     uint32_t died_line; /* 0 = live */
 };
 
+/* A capture pool. Lines are those of its latest capture. */
+struct capture_life {
+    uint32_t begun_line;
+    uint32_t gone_line; /* 0: the pool is not released */
+    uint32_t stream;    /* stream of the capture under way; WEIR_TRACE_NONE: there is none */
+};
+
 struct reader {
     struct trace_builder builder;
     struct trace_error *error;
@@ -42,7 +49,12 @@ struct reader {
     uint32_t block_count;
     struct id_map object_index; /* event object -> index */
     uint32_t object_count;
-    struct id_map tag_index; /* N of @N -> index */
+    struct id_map tag_index;       /* N of @N -> index */
+    struct id_map capture_index;   /* capture pool -> index */
+    struct id_map captured;        /* stream that is being captured -> index of its capture pool */
+    struct capture_life *captures; /* [capture_count] */
+    size_t capture_capacity;
+    uint32_t capture_count;
 
     /* Stack collected so far from `#stack` lines. If it has frames, it belongs to the tag stack_tag. */
     char *stack;
@@ -345,6 +357,107 @@ static bool find_object(struct reader *reader, uint64_t id, uint32_t *index)
     return id_map_put(&reader->object_index, id, *index) || no_memory(reader);
 }
 
+/* --- captures --- */
+
+/* Finds the life of a capture pool; NULL if no capture has begun in it. */
+static struct capture_life *find_captures(const struct reader *reader, uint32_t pool)
+{
+    uint32_t index;
+    return id_map_get(&reader->capture_index, pool, &index) ? &reader->captures[index] : NULL;
+}
+
+/* Finds or makes the life of a capture pool; NULL, with an error, when out of memory. */
+static struct capture_life *reach_captures(struct reader *reader, uint32_t pool)
+{
+    struct capture_life *life = find_captures(reader, pool);
+    if (life != NULL) {
+        return life;
+    }
+    struct capture_life *lives =
+        grow_array(reader->captures, reader->capture_count, &reader->capture_capacity, sizeof(*lives));
+    if (lives == NULL || !id_map_put(&reader->capture_index, pool, reader->capture_count)) {
+        reader->captures = lives != NULL ? lives : reader->captures;
+        (void)no_memory(reader);
+        return NULL;
+    }
+    reader->captures = lives;
+    life = &lives[reader->capture_count++];
+    *life = (struct capture_life){.stream = WEIR_TRACE_NONE};
+    return life;
+}
+
+static bool begin_capture(struct reader *reader, const weir_trace_event *event)
+{
+    struct capture_life *life = reach_captures(reader, event->pool);
+    uint32_t captor = 0;
+    if (life == NULL) {
+        return false;
+    }
+    if (life->gone_line != 0) {
+        return fail(reader,
+                    "field 4 (P): capture pool %" PRIu32 " was released on line %" PRIu32 "; a number is used once",
+                    event->pool, life->gone_line);
+    }
+    if (life->stream != WEIR_TRACE_NONE) {
+        return fail(reader, "field 4 (P): a capture of pool %" PRIu32 " is under way since line %" PRIu32, event->pool,
+                    life->begun_line);
+    }
+    if (id_map_get(&reader->captured, event->stream, &captor)) {
+        return fail(reader, "field 5 (S): stream %" PRIu32 " is being captured since line %" PRIu32, event->stream,
+                    reader->captures[captor].begun_line);
+    }
+    life->begun_line = short_line(reader);
+    life->stream = event->stream;
+    return id_map_put(&reader->captured, event->stream, (uint32_t)(life - reader->captures)) || no_memory(reader);
+}
+
+static bool end_capture(struct reader *reader, const weir_trace_event *event, struct capture_life *life)
+{
+    if (life->stream == WEIR_TRACE_NONE) {
+        return fail(reader, "field 4 (P): no capture of pool %" PRIu32 " is under way", event->pool);
+    }
+    if (life->stream != event->stream) {
+        return fail(reader, "field 5 (S): the capture of pool %" PRIu32 " is of stream %" PRIu32 ", on line %" PRIu32,
+                    event->pool, life->stream, life->begun_line);
+    }
+    id_map_remove(&reader->captured, life->stream);
+    life->stream = WEIR_TRACE_NONE;
+    return true;
+}
+
+static bool release_captures(struct reader *reader, const weir_trace_event *event, struct capture_life *life)
+{
+    if (event->stream != WEIR_TRACE_NONE) {
+        return fail(reader, "field 5: a stream is too much; a release is \"g T R P\"");
+    }
+    if (life->stream != WEIR_TRACE_NONE) {
+        return fail(reader, "field 4 (P): a capture of pool %" PRIu32 " is under way since line %" PRIu32, event->pool,
+                    life->begun_line);
+    }
+    life->gone_line = short_line(reader);
+    return true;
+}
+
+/* Checks a line of a capture, whose fields are read. */
+static bool follow_capture(struct reader *reader, const weir_trace_event *event)
+{
+    if (event->mode != 'R' && event->stream == WEIR_TRACE_NONE) {
+        return fail(reader, "field 5 (S) is missing; a line is \"%s\"", syntax_of(*reader->line));
+    }
+    if (event->mode == 'B') {
+        return begin_capture(reader, event);
+    }
+    struct capture_life *life = find_captures(reader, event->pool);
+    if (life == NULL) {
+        return fail(reader, "field 4 (P): no capture of pool %" PRIu32 " has begun", event->pool);
+    }
+    if (life->gone_line != 0) {
+        return fail(reader, "field 4 (P): capture pool %" PRIu32 " was released on line %" PRIu32, event->pool,
+                    life->gone_line);
+    }
+    return event->mode == 'E' ? end_capture(reader, event, life) : release_captures(reader, event, life);
+}
+
 /* --- options --- */
 
 struct option {
@@ -596,6 +709,8 @@ static bool take_field(struct reader *reader, char letter, struct event_line *li
         return take_phase(reader, event);
     case '+':
         return take_letter(reader, "+-", "+ or -", &event->mode);
+    case 'k':
+        return take_letter(reader, "BER", "B, E or R", &event->mode);
     case 'A':
         return is_left_out(reader) || take_address(reader, &event->address);
     case 'S':
@@ -643,7 +758,8 @@ static bool read_event(struct reader *reader)
     if (letters == NULL) {
         char shown[8];
         trace_quote(shown, sizeof(shown), &letter, 1);
-        return fail(reader, "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q s z o v @ #",
+        return fail(reader,
+                    "field 1: \"%s\" is no kind of line; expected one of p a f r u w e x y c l m q g s z o v @ #",
                     shown);
     }
     if (!take_fields(reader, letters, &line)) {
@@ -651,6 +767,9 @@ static bool read_event(struct reader *reader)
     }
     if (letter == WEIR_TRACE_FREE) {
         end_block(reader, line.index);
+    }
+    if (letter == WEIR_TRACE_CAPTURE && !follow_capture(reader, &line.event)) {
+        return false;
     }
     const bool gives_device = letter == WEIR_TRACE_PRIOR || letter == WEIR_TRACE_ALLOC ||
                               (line.names_device && line.event.stream != WEIR_TRACE_NONE);
@@ -945,6 +1064,9 @@ bool wtr_parse(const struct trace_source *source, const struct trace_limits *lim
     id_map_free(&reader.block_index);
     id_map_free(&reader.object_index);
     id_map_free(&reader.tag_index);
+    id_map_free(&reader.capture_index);
+    id_map_free(&reader.captured);
+    free(reader.captures);
     free(reader.stack);
     free(reader.lives);
     return done;

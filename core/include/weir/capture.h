@@ -87,7 +87,8 @@ WEIR_API weir_status weir_capture_begin(weir_capture_pool *captures, weir_stream
  * NULL and if no capture has begun. */
 WEIR_API weir_status weir_capture_end(weir_capture_pool *captures);
 
-/* Copies the counters into *stats. The cost is one short lock and a look at each stream of a capture. */
+/* Copies the counters into *stats. The cost is one short lock and a look at each stream of a capture and at
+ * each freed block that several streams use. */
 WEIR_API weir_status weir_capture_get_stats(weir_capture_pool *captures, weir_capture_stats *stats);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* weir/observer.h: callbacks for a pool's memory, its blocks, and its streams and events, as they change. Tools that
- * check or draw memory (bindings/ascend/mstx) and the recorder (weir/trace.h) are observers. A pool may have several
- * observers.
+/* weir/observer.h: callbacks for a pool's memory, its blocks, its streams and events, and captures, as they change.
+ * Tools that check or draw memory (bindings/ascend/mstx) and the recorder (weir/trace.h) are observers. A pool may have
+ * several observers.
  *
  * The order of the calls, whichever thread makes them:
  *   - memory_given comes after the device has given the memory and before any block lies in it. memory_taken comes
@@ -11,12 +11,14 @@
  *   - block_alloc comes before the caller gets the handle. block_free comes before the memory can be allocated again,
  *     so no byte is ever in two blocks. The blocks are those that callers hold: a block in a front cache is not one, a
  *     chunk of an arena is one.
- *   - block_use, event and trim come before the function that they report returns.
+ *   - block_use, event, trim and capture come before the function that they report returns.
+ *   - capture of WEIR_OBSERVED_CAPTURE_BEGUN comes before the blocks of the capture; of WEIR_OBSERVED_CAPTURES_GONE,
+ *     before their memory can be allocated by work outside of captures.
  *
  * An observer must not call the pool. Locks held during a call:
  *     memory_given, memory_taken               no lock; no other thread takes memory from the device or returns it
  *     block_alloc, block_use, event, trim      no lock
- *     block_free                               stream locks: the observer may wait for a mutex of its own, but not for
+ *     block_free, capture                      stream locks: the observer may wait for a mutex of its own, but not for
  *                                              another thread that is inside the pool
  * Calls from within weir_pool_observe come with every lock held, calls from within weir_pool_destroy with no lock held.
  * Calls come from any thread that uses the pool, several at the same time.
@@ -60,6 +62,22 @@ typedef struct weir_observed_event {
     uint32_t stream;     /* number of the stream in the pool, from 1; 0: the host has waited for the event */
 } weir_observed_event;
 
+/* A capture, told by the program (weir/capture.h) or by the device. A capture that the device tells has a capture pool
+ * of its own. Its end is known once its streams are used again, or the graph is gone. */
+typedef enum weir_observed_capture_kind {
+    WEIR_OBSERVED_CAPTURE_BEGUN,
+    WEIR_OBSERVED_CAPTURE_ENDED,
+    WEIR_OBSERVED_CAPTURES_GONE, /* the capture pool is released, or the device's graph is gone */
+} weir_observed_capture_kind;
+
+typedef struct weir_observed_capture {
+    size_t struct_size;
+    weir_observed_capture_kind kind;
+    uint32_t stream; /* begun, ended: number in the pool, from 1, of the stream on which the capture began; else 0 */
+    void *native_stream; /* that stream; NULL for gone */
+    uint64_t captures;   /* number of the capture pool, from 1; a pool never uses it twice */
+} weir_observed_capture;
+
 /* The callbacks of an observer: a size-first struct. A callback may be NULL. */
 typedef struct weir_observer_ops {
     size_t struct_size;
@@ -73,11 +91,12 @@ typedef struct weir_observer_ops {
     void (*block_use)(void *ctx, const weir_observed_block *block); /* weir_pool_use: the block is live */
     void (*event)(void *ctx, const weir_observed_event *event);
     void (*trim)(void *ctx); /* weir_pool_trim begins */
+    void (*capture)(void *ctx, const weir_observed_capture *capture);
 } weir_observer_ops;
 
 /* Attaches an observer: from now on the callbacks of `ops` are called with `ctx`. Before the function returns, they are
- * called for memory and live blocks that exist already, memory first. `ops` is copied. A block that another thread has
- * freed on a stream that it does not feed may be reported as live, and its free later. Returns WEIR_ERR_BUSY if the
+ * called for memory, live blocks and captures under way, in this order. `ops` is copied. A block that another thread
+ * has freed on a stream that it does not feed may be reported as live, and its free later. Returns WEIR_ERR_BUSY if the
  * pool has an observer with these functions (the same tool) or with this `ctx`; WEIR_ERR_INVALID if `pool` or `ops` is
  * NULL; WEIR_ERR_NO_MEMORY if there is no host memory. Thread-safe. */
 WEIR_API weir_status weir_pool_observe(weir_pool *pool, const weir_observer_ops *ops, void *ctx);

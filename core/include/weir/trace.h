@@ -29,6 +29,7 @@ extern "C" {
     X(CAPACITY, 'l') /* capacity or budget change */                                                                   \
     X(MARK, 'm')     /* phase begin, end, instant */                                                                   \
     X(POOL, 'q')     /* enter or leave a private pool */                                                               \
+    X(CAPTURE, 'g')  /* a graph is captured into a capture pool, or the graphs of the pool are gone */                 \
     X(SEGMENT, 's')  /* for comparison with a replay: a segment of the driver */                                       \
     X(MAPPING, 'z')  /* for comparison with a replay: physical memory mapped or unmapped */                            \
     X(OOM, 'o')      /* for comparison with a replay: out of memory */                                                 \
@@ -46,14 +47,15 @@ typedef enum weir_trace_kind {
 typedef struct weir_trace_event {
     weir_trace_kind kind;
     char mode;        /* USE: 'r' read, 'w' write, 0 unknown. SYNC: '*' the device, 's' a stream, 'e' an event.
-                          MARK: 'B' begin, 'E' end, 'I' instant. POOL: '+' enter, '-' leave. SEGMENT: '+' allocated,
-                          '-' freed. MAPPING: '+' mapped, '-' unmapped. ALLOC, advice on the block's life: 's' short,
-                          't' a step, 'l' long, 'p' persistent, 0 none */
+                          MARK: 'B' begin, 'E' end, 'I' instant. POOL: '+' enter, '-' leave. CAPTURE: 'B' begins, 'E'
+                          ends, 'R' the capture pool is released: its graphs are gone. SEGMENT: '+' allocated, '-'
+                          freed. MAPPING: '+' mapped, '-' unmapped. ALLOC, advice on the block's life: 's' short, 't' a
+                          step, 'l' long, 'p' persistent, 0 none */
     uint32_t device;  /* PRIOR, ALLOC */
     uint32_t stream;  /* stream of the event. FREE with WEIR_TRACE_NONE: a free in host order, written '-' */
     uint32_t thread;  /* host thread */
     uint32_t tag;     /* index into the tag dictionary: call site, operator, layer */
-    uint32_t pool;    /* private pool */
+    uint32_t pool;    /* private pool; CAPTURE: the capture pool */
     uint64_t time_ns; /* time since the start of the trace; PRIOR has none */
     uint64_t id;      /* number of the block. RECORD, WAIT and SYNC 'e': number of the event. REALLOC: number of the
                          new block */
@@ -86,13 +88,13 @@ typedef struct weir_recorder_config {
 
 #define WEIR_RECORDER_CONFIG_INIT WEIR_STRUCT_INIT(weir_recorder_config)
 
-/* Starts to record every alloc, free, use, recorded, waited, synced and trim of `pool`. Blocks that are live already
- * appear as `p` lines. Each calling thread gets its own ring buffer, so recording adds no shared lock to the fast path.
- * If a ring buffer is full, its events are dropped and counted. The drain keeps the trace consistent: it also drops and
- * counts a free or use of a block with a lost alloc. If a free was lost, the block stays live in the trace until
- * another block begins at its address. If a recorded pool is destroyed, its live blocks are freed in the trace, and
- * events drained after that have no tags. A call that another thread makes at the same moment may or may not be
- * recorded. Returns WEIR_ERR_BUSY if the pool has a recorder, WEIR_ERR_INVALID if an argument is NULL or there is no
+/* Starts to record every alloc, free, use, recorded, waited, synced, trim and capture of `pool`. Blocks that are live
+ * already appear as `p` lines. Each calling thread gets its own ring buffer, so recording adds no shared lock to the
+ * fast path. If a ring buffer is full, its events are dropped and counted. The drain keeps the trace consistent: it
+ * also drops and counts a free or use of a block with a lost alloc. If a free was lost, the block stays live in the
+ * trace until another block begins at its address. If a recorded pool is destroyed, its live blocks are freed in the
+ * trace, and events drained after that have no tags. A call that another thread makes at the same moment may or may not
+ * be recorded. Returns WEIR_ERR_BUSY if the pool has a recorder, WEIR_ERR_INVALID if an argument is NULL or there is no
  * sink, WEIR_ERR_NO_MEMORY if there is no host memory. Thread-safe. */
 WEIR_API weir_status weir_recorder_start(weir_pool *pool, const weir_recorder_config *config, weir_recorder **recorder);
 
@@ -130,6 +132,8 @@ WEIR_API weir_status weir_recorder_create(const weir_recorder_config *config, we
  *     REALLOC    old_id, id, size; stream, for a block with a lost alloc. If another block may get the old id before
  *                the realloc returns, note it twice in the same thread: with mode 'B' and old_id before, and with mode
  *                'E' and all members after. In the second, `id` is 0 if the realloc failed and the old block stays
+ *     CAPTURE    mode, pool; stream for 'B'. A capture whose end is lost ends when its pool or its stream begins
+ *                another, and when its pool is released
  *     USE, WORK, RECORD, WAIT, SYNC, TRIM, CAPACITY, OOM    as in the struct
  *
  * Other kinds, an event without a stream that it needs, and a device number of 4,096 or more are ignored. */

@@ -75,10 +75,27 @@ void weir__order_leave_capture(weir_stream *stand_in)
     }
 }
 
+/* Reports that a graph which the device has told is gone, and first the end of its capture, if no call has met it. */
+static void tell_gone(const struct weir_capture_pool *captures)
+{
+    WEIR_ASSERT(captures->graph != 0);
+    if (captures->open) {
+        pool_lock(captures->pool);
+        const weir_observed_capture ended = weir__observed_capture(captures, WEIR_OBSERVED_CAPTURE_ENDED);
+        pool_unlock(captures->pool);
+        weir__watch_capture(captures->pool, &ended);
+    }
+    const weir_observed_capture gone = weir__observed_capture(captures, WEIR_OBSERVED_CAPTURES_GONE);
+    weir__watch_capture(captures->pool, &gone);
+}
+
 void weir__order_end_captures(struct weir_capture_pool *captures)
 {
     weir_pool *pool = captures->pool;
     WEIR_ASSERT(outside_pool_lock(pool));
+    if (captures->graph != 0 && captures->begun > 0) {
+        tell_gone(captures);
+    }
     while (captures->first != NULL) {
         weir_stream *stand_in = captures->first;
         captures->first = stand_in->as.next;

@@ -144,6 +144,7 @@ static struct weir_capture_pool *new_captures(weir_pool *pool, uint64_t graph)
     if (captures != NULL) {
         captures->pool = pool;
         captures->graph = graph;
+        captures->number = atomic_fetch_add_explicit(&pool->captures_made, 1, memory_order_relaxed) + 1;
         atomic_init(&captures->holds, 1);
     }
     return captures;
@@ -178,6 +179,13 @@ static bool watch_graph(struct weir_capture_pool *captures, const weir_stream *s
     return true;
 }
 
+/* Reports a change of captures that no other thread can end. No lock held. */
+static void tell(const struct weir_capture_pool *captures, weir_observed_capture_kind kind)
+{
+    const weir_observed_capture known = weir__observed_capture(captures, kind);
+    weir__watch_capture(captures->pool, &known);
+}
+
 /* Two threads may meet the first call of a capture at the same time on two of its streams: then the capture has two
  * records, and its streams share less memory. */
 static weir_stream *enter_graph(weir_stream *stream, uint64_t graph)
@@ -200,6 +208,7 @@ static weir_stream *enter_graph(weir_stream *stream, uint64_t graph)
         return NULL;
     }
     add_captures(captures);
+    tell(captures, WEIR_OBSERVED_CAPTURE_BEGUN);
     return stand_in;
 }
 
@@ -218,14 +227,22 @@ static uint64_t ask(const weir_stream *stream)
 static weir_stream *present_stand_in(const weir_stream *stream, uint64_t graph)
 {
     weir_pool *pool = stream->owner;
+    weir_observed_capture ended = {.captures = 0};
     pool_lock(pool);
     weir_stream *stand_in = stand_in_of(stream);
-    const struct weir_capture_pool *captures = stand_in != NULL ? stand_in->as.captures : NULL;
+    struct weir_capture_pool *captures = stand_in != NULL ? stand_in->as.captures : NULL;
     if (captures != NULL && captures->graph != 0 && (captures->graph != graph || is_gone(captures))) {
+        if (captures->open) {
+            captures->open = false;
+            ended = weir__observed_capture(captures, WEIR_OBSERVED_CAPTURE_ENDED);
+        }
         weir__order_leave_capture(stand_in);
         stand_in = NULL;
     }
     pool_unlock(pool);
+    if (ended.captures != 0) {
+        weir__watch_capture(pool, &ended);
+    }
     return stand_in;
 }
 
@@ -327,6 +344,7 @@ weir_status weir_capture_pool_release(weir_capture_pool *captures)
     if (open) {
         return weir_refuse(WEIR_ERR_BUSY, "weir_capture_pool_release: a capture is under way; end it first");
     }
+    tell(captures, WEIR_OBSERVED_CAPTURES_GONE);
     captures->released = true;
     add_captures(captures);
     (void)weir__order_poll(pool);
@@ -366,6 +384,7 @@ weir_status weir_capture_begin(weir_capture_pool *captures, weir_stream *stream)
         pool_unlock(pool);
         return WEIR_ERR_NO_MEMORY;
     }
+    tell(captures, WEIR_OBSERVED_CAPTURE_BEGUN);
     return WEIR_OK;
 }
 
@@ -402,10 +421,27 @@ weir_status weir_capture_end(weir_capture_pool *captures)
             end_part(stand_in);
         }
     }
+    tell(captures, WEIR_OBSERVED_CAPTURE_ENDED);
     pool_lock(pool);
     captures->open = false;
     pool_unlock(pool);
     return WEIR_OK;
+}
+
+/* Returns the bytes of blocks from outside of captures that were freed in a capture, while work from before the capture
+ * is not known to be complete: their memory has not gone to the stand-ins yet. Pool lock held. */
+static uint64_t pending_bytes(const struct weir_capture_pool *captures)
+{
+    WEIR_ASSERT(pool_is_locked(captures->pool));
+    uint64_t bytes = 0;
+    for (const weir_block *block = captures->pool->pending; block != NULL; block = block_uses(block)->next) {
+        const struct weir_use *use = block_uses(block)->stand_in == 0 ? block_uses(block)->first : NULL;
+        while (use != NULL && use->stream->as.captures != captures) {
+            use = use->next;
+        }
+        bytes += use != NULL ? block_capacity(block) : 0;
+    }
+    return bytes;
 }
 
 weir_status weir_capture_get_stats(weir_capture_pool *captures, weir_capture_stats *stats)
@@ -418,6 +454,7 @@ weir_status weir_capture_get_stats(weir_capture_pool *captures, weir_capture_sta
     weir_capture_stats facts = WEIR_CAPTURE_STATS_INIT;
     pool_lock(pool);
     facts.captures = captures->begun;
+    facts.free_bytes = pending_bytes(captures);
     for (const weir_stream *stand_in = captures->first; stand_in != NULL; stand_in = stand_in->as.next) {
         weir_lane_stats lane = WEIR_LANE_STATS_INIT;
         pool->strategy->lane_stats(pool->state, stand_in->lane, &lane);

@@ -289,14 +289,18 @@ static void add_counters(weir_pool_stats *stats, struct live_sums *sums, weir_st
 }
 
 /* Stores the peaks of the pool. With one stream, add_counters has stored that stream's exact peaks. With several
- * streams, the peaks are sampled, and this call adds a sample. Pool lock held. */
+ * streams, the peaks are sampled, and this call adds a sample, by which no growth goes: a program that reads statistics
+ * has the same memory as one that does not. Pool lock held. */
 static void add_peaks(weir_pool *pool, weir_pool_stats *stats, const struct live_sums *sums)
 {
     WEIR_ASSERT(pool_is_locked(pool));
     if (pool->lanes > 2) {
-        weir__peaks_raise_locked(pool, sums);
+        int64_t *told = &pool->told_peak_live;
+        *told = pool->peak_live > *told ? pool->peak_live : *told;
+        *told = sums->live > *told ? sums->live : *told;
+        pool->peak_requested = sums->requested > pool->peak_requested ? sums->requested : pool->peak_requested;
         stats->peak_requested_bytes = (uint64_t)pool->peak_requested;
-        stats->peak_live_bytes = (uint64_t)pool->peak_live;
+        stats->peak_live_bytes = (uint64_t)*told;
     }
 }
 

@@ -60,6 +60,12 @@ static void list_all_locked(const weir_pool *pool, struct pool_observer *observe
         weir__vm_each_handle_locked(pool, list_memory, observer);
     }
     weir__block_each_locked(pool, list_block, observer);
+    for (size_t lane = 1; lane < pool->lanes; lane++) {
+        const struct weir_capture_pool *captures = pool->streams[lane]->as.captures;
+        if (captures != NULL && captures->open && captures->first == pool->streams[lane]) {
+            weir__observer_list_capture(observer, captures);
+        }
+    }
 }
 
 /* True if the pool has an observer with the same functions or the same ctx. An observer with the same functions is the

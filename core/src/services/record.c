@@ -185,6 +185,8 @@ static bool can_be_noted(const weir_trace_event *event)
     case WEIR_TRACE_RECORD:
     case WEIR_TRACE_WAIT:
         return event->stream != WEIR_TRACE_NONE;
+    case WEIR_TRACE_CAPTURE:
+        return event->mode == 'E' || event->mode == 'R' || (event->mode == 'B' && event->stream != WEIR_TRACE_NONE);
     case WEIR_TRACE_FREE:
     case WEIR_TRACE_REALLOC:
     case WEIR_TRACE_SYNC:
@@ -201,11 +203,12 @@ void weir_recorder_note(weir_recorder *recorder, const weir_trace_event *event)
 {
     if (recorder != NULL && event != NULL && can_be_noted(event)) {
         const bool moves = event->kind == WEIR_TRACE_REALLOC;
+        const bool captures = event->kind == WEIR_TRACE_CAPTURE;
         WEIR_ASSERT(event->device <= UINT16_MAX);
         record(recorder, (weir__record_entry){.kind = (uint8_t)event->kind,
                                               .mode = event->mode,
                                               .device = (uint16_t)event->device,
-                                              .id = event->id,
+                                              .id = captures ? event->pool : event->id,
                                               .size = event->size,
                                               .extra = moves ? event->old_id : event->extra,
                                               .address = event->address,
@@ -271,6 +274,20 @@ static void trim(void *ctx)
     record(ctx, (weir__record_entry){.kind = WEIR_TRACE_TRIM, .stream = WEIR_TRACE_NONE});
 }
 
+static void tell_capture(void *ctx, const weir_observed_capture *capture)
+{
+    static const char modes[] = {
+        [WEIR_OBSERVED_CAPTURE_BEGUN] = 'B',
+        [WEIR_OBSERVED_CAPTURE_ENDED] = 'E',
+        [WEIR_OBSERVED_CAPTURES_GONE] = 'R',
+    };
+    WEIR_ASSERT((size_t)capture->kind < sizeof(modes));
+    record(ctx, (weir__record_entry){.kind = WEIR_TRACE_CAPTURE,
+                                     .mode = modes[capture->kind],
+                                     .id = capture->captures,
+                                     .stream = stream_number(capture->stream)});
+}
+
 /* The pool is being destroyed. The names of tags end with the pool, so a file gets the lines that need these
  * names now. */
 static void pool_gone(void *ctx)
@@ -292,6 +309,7 @@ static const weir_observer_ops recording = {
     .block_use = block_use,
     .event = tell_event,
     .trim = trim,
+    .capture = tell_capture,
     .pool_gone = pool_gone,
 };
 

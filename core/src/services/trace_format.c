@@ -163,6 +163,10 @@ static void put_required(struct line *line, const weir_trace_event *event, char 
     case 'm':
         put_mark(line, event);
         break;
+    case 'k':
+        put(line, ' ');
+        put(line, event->mode == 'B' || event->mode == 'E' ? event->mode : 'R');
+        break;
     default:
         put_text(line, event->mode == '-' ? " -" : " +");
         break;

@@ -128,7 +128,7 @@ static void add_live(struct live_sums *sums, struct live_sums *peaks, weir_strea
     stream_unlock(stream);
 }
 
-void weir__peaks_raise_locked(weir_pool *pool, const struct live_sums *sums)
+static void raise_peaks_locked(weir_pool *pool, const struct live_sums *sums)
 {
     WEIR_ASSERT(pool_is_locked(pool));
     pool->peak_requested = sums->requested > pool->peak_requested ? sums->requested : pool->peak_requested;
@@ -152,7 +152,7 @@ uint64_t weir__inspect_sample(weir_pool *pool)
     pool_lock(pool);
     /* A pool with one stream has exact peaks in that stream. Save them now, because with two streams peaks are only
      * sampled. */
-    weir__peaks_raise_locked(pool, lanes == 2 ? &peaks : &sums);
+    raise_peaks_locked(pool, lanes == 2 ? &peaks : &sums);
     pool_unlock(pool);
     sample_tags(pool);
     return sums.live > 0 ? (uint64_t)sums.live : 0;

@@ -73,8 +73,6 @@ struct live_sums {
 /* Raises the peaks of live bytes, which are sampled while the pool has several streams, and the peaks of the tags.
  * Returns the live bytes. No lock held. */
 uint64_t weir__inspect_sample(weir_pool *pool);
-/* Raises the pool's peaks to the sums where the sums are higher. Pool lock held. */
-void weir__peaks_raise_locked(weir_pool *pool, const struct live_sums *sums);
 
 /* Sums of the counters of all tags; index 0 is untagged blocks. `peaks` comes from the last stream added and is used
  * only if the pool has one stream. */

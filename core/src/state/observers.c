@@ -97,6 +97,35 @@ void weir__observer_list_block(const struct pool_observer *observer, const weir_
     }
 }
 
+static void tell_capture(const struct pool_observer *observer, const weir_observed_capture *capture)
+{
+    if (observer->ops.capture != NULL) {
+        const int cancel_state = cancel_disable();
+        observer->ops.capture(observer->ctx, capture);
+        cancel_restore(cancel_state);
+    }
+}
+
+weir_observed_capture weir__observed_capture(const struct weir_capture_pool *captures, weir_observed_capture_kind kind)
+{
+    WEIR_ASSERT(captures->first != NULL || kind == WEIR_OBSERVED_CAPTURES_GONE);
+    const weir_stream *stream = kind != WEIR_OBSERVED_CAPTURES_GONE ? program_stream(captures->first) : NULL;
+    return (weir_observed_capture){
+        .struct_size = sizeof(weir_observed_capture),
+        .kind = kind,
+        .stream = stream != NULL ? stream->lane : 0,
+        .native_stream = stream != NULL ? stream->native : NULL,
+        .captures = captures->number,
+    };
+}
+
+void weir__observer_list_capture(const struct pool_observer *observer, const struct weir_capture_pool *captures)
+{
+    WEIR_ASSERT(pool_is_locked(captures->pool) && captures->open);
+    const weir_observed_capture known = weir__observed_capture(captures, WEIR_OBSERVED_CAPTURE_BEGUN);
+    tell_capture(observer, &known);
+}
+
 /* --- stream lock held --- */
 
 void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t align)
@@ -200,6 +229,20 @@ void weir__watch_trim(weir_pool *pool)
                 }
             }
         cancel_restore(cancel_state);
+        end_reporting(reporting);
+    }
+}
+
+void weir__watch_capture(weir_pool *pool, const weir_observed_capture *capture)
+{
+    WEIR_ASSERT(outside_pool_lock(pool));
+    if (is_watched(pool)) {
+        _Atomic uint32_t *reporting = begin_reporting(pool);
+        for
+            EACH_OBSERVER(observer, after(&pool->watch.observers))
+            {
+                tell_capture(observer, capture);
+            }
         end_reporting(reporting);
     }
 }

@@ -29,6 +29,12 @@ void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
 void weir__watch_use(const weir_block *block, const weir_stream *stream);
 void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);
 void weir__watch_trim(weir_pool *pool);
+/* Describes a change of a capture for weir__watch_capture. Pool lock held, or no other thread can end the captures. */
+weir_observed_capture weir__observed_capture(const struct weir_capture_pool *captures, weir_observed_capture_kind kind);
+/* Reports a change of a capture to observers. Pool lock not held. */
+void weir__watch_capture(weir_pool *pool, const weir_observed_capture *capture);
+/* Reports a capture under way to an observer that is being attached. All locks held. */
+void weir__observer_list_capture(const struct pool_observer *observer, const struct weir_capture_pool *captures);
 /* Called when the pool is destroyed, before its memory goes back. weir__watch_end_blocks reports every live block as
  * freed; weir__watch_end reports the pool's end and frees the observers. */
 void weir__watch_end_blocks(weir_pool *pool);

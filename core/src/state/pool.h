@@ -139,6 +139,7 @@ struct weir_capture_pool {
     bool released;                  /* no graph of a capture pool exists any more */
     bool open;                      /* a capture has begun, and is not known to have ended */
     uint64_t begun;                 /* captures begun */
+    uint64_t number;                /* from 1; never used twice in a pool */
     atomic_uint holds;
 };
 
@@ -177,6 +178,7 @@ struct weir_pool {
     weir__number_map events;    /* from a caller's event to its struct known_event */
     struct pool_kept_events kept;
     struct weir_capture_pool *captures; /* newest first */
+    _Atomic uint64_t captures_made;
 
     struct pool_region *regions;   /* newest first */
     size_t regions_aside;          /* number of regions that the strategy had no host memory for: see region.c */
@@ -190,7 +192,8 @@ struct weir_pool {
     weir_block *pending;
     uint64_t pending_bytes;
     int64_t peak_requested; /* most requested bytes live at once; sampled while there are several streams */
-    int64_t peak_live;
+    int64_t peak_live;      /* as the pool's growth has sampled it, which goes by it */
+    int64_t told_peak_live; /* as statistics have sampled and reported it */
 
     weir_arena *arenas;
     uint64_t arenas_made;

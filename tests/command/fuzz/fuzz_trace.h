@@ -29,7 +29,8 @@ static inline void fuzz_check_trace(const struct trace *trace)
         fuzz_require(event->stream == WEIR_TRACE_NONE || event->stream < trace->stream_count, "streams are counted");
         fuzz_require(event->device < trace->device_count, "devices are counted");
         fuzz_require(event->thread < trace->thread_count, "threads are counted");
-        fuzz_require(event->pool == WEIR_TRACE_NONE || event->pool < trace->pool_count, "pools are counted");
+        const uint32_t pools = event->kind == WEIR_TRACE_CAPTURE ? trace->capture_pool_count : trace->pool_count;
+        fuzz_require(event->pool == WEIR_TRACE_NONE || event->pool < pools, "pools are counted");
         if (event->kind == WEIR_TRACE_REALLOC) {
             fuzz_require(entry->old_index < trace->block_count && lives[entry->old_index] == 1, "r of a live block");
             lives[entry->old_index] = 2;

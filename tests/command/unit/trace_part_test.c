@@ -201,6 +201,37 @@ TEST(test_the_blocks_of_a_stream)
 
 /* A window of a trace with several devices has all these devices. A trace of one of them, made from the window,
  * describes itself by the window. */
+/* A window begins with the captures that are under way, and has the releases of captures that it shows. */
+TEST(test_captures)
+{
+    struct trace *trace = trace_of_text("#wtr 1\n"
+                                        "a 0 1 512 0 0\n" /* 0 */
+                                        "a 0 2 512 1 0\n" /* 1 */
+                                        "g 1 B 0 0\n"     /* 2 */
+                                        "a 2 3 512 0 0\n" /* 3 */
+                                        "g 3 B 1 1\n"     /* 4 */
+                                        "a 4 4 512 1 0\n" /* 5 */
+                                        "g 5 E 0 0\n"     /* 6 */
+                                        "a 6 5 512 0 0\n" /* 7 */
+                                        "g 7 E 1 1\n"     /* 8 */
+                                        "g 8 R 0\n"       /* 9 */
+                                        "g 9 R 1\n");     /* 10 */
+    expect(trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 5}},
+           "#wtr 1\n#clock ns\n#note events 5 to 10 of 11\n"
+           "p 1 512 0\np 2 512 1\np 3 512 0\ng 4 B 0 0\ng 4 B 1 1\n"
+           "a 4 4 512 1 0\ng 5 E 0 0\na 6 5 512 0 0\ng 7 E 1 1\ng 8 R 0\ng 9 R 1\n",
+           NUMBERS(5, 5, 5, 5, 5, 5, 6, 7, 8, 9, 10));
+    expect(trace, (struct trace_filter){.from = {TRACE_BOUND_EVENT, 7}},
+           "#wtr 1\n#clock ns\n#note events 7 to 10 of 11\n"
+           "p 1 512 0\np 2 512 1\np 3 512 0\np 4 512 1\ng 6 B 1 1\na 6 5 512 0 0\ng 7 E 1 1\ng 9 R 1\n",
+           NUMBERS(7, 7, 7, 7, 7, 7, 8, 10));
+    expect(trace, (struct trace_filter){STREAMS(1)},
+           "#wtr 1\n#clock ns\n#note events 0 to 10 of 11, blocks of stream 1\n"
+           "a 0 2 512 0 0\ng 3 B 1 0\na 4 4 512 0 0\ng 7 E 1 0\ng 9 R 1\n",
+           NUMBERS(1, 4, 5, 8, 10));
+    trace_free(trace);
+}
+
 TEST(test_devices)
 {
     struct trace *trace = trace_of_text("#wtr 1\n#dev 0 cap=1024\n#dev 1 cap=2048\n"

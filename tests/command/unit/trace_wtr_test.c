@@ -72,6 +72,13 @@ static const char every_kind[] = "#wtr 1\n"
                                  "m 21 I x\n"
                                  "q 22 + 2\n"
                                  "q 22 - 2\n"
+                                 "g 22 B 4 1\n"
+                                 "g 22 B 3 0\n"
+                                 "g 22 E 4 1\n"
+                                 "g 22 B 4 1\n"
+                                 "g 22 E 4 1\n"
+                                 "g 22 E 3 0\n"
+                                 "g 22 R 4\n"
                                  "s 23 - 0x1000 8192\n"
                                  "z 23 - 0x7f0000000000 2097152 0\n"
                                  "o 24 100 50\n"
@@ -83,7 +90,7 @@ static const char every_kind[] = "#wtr 1\n"
 TEST(test_every_kind)
 {
     struct trace *trace = trace_of_text(every_kind);
-    assert_int_equal(trace->event_count, 37);
+    assert_int_equal(trace->event_count, 44);
     assert_int_equal(trace->block_count, 8);
     assert_int_equal(trace->object_count, 2);
     assert_int_equal(trace->clock, TRACE_CLOCK_LOGICAL);
@@ -100,6 +107,8 @@ TEST(test_every_kind)
     assert_int_equal(trace->stream_device[1], 2);
     assert_int_equal(trace->thread_count, 2);
     assert_int_equal(trace->pool_count, 3);
+    assert_int_equal(trace->capture_pool_count, 5);
+    assert_int_equal(trace->capture_count, 3);
     assert_int_equal(trace->tag_count, 2);
     assert_string_equal(trace->tags[1], "kernel name with blanks");
     assert_int_equal(trace->note_count, 2);
@@ -131,6 +140,12 @@ TEST(test_every_kind)
     assert_int_equal(event_of(trace, 18)->mode, '*');
     assert_int_equal(trace->events[20].index, 1);
     assert_string_equal(event_of(trace, 27)->name, "step 1");
+    assert_int_equal(event_of(trace, 32)->kind, WEIR_TRACE_CAPTURE);
+    assert_int_equal(event_of(trace, 32)->mode, 'B');
+    assert_int_equal(event_of(trace, 32)->pool, 4);
+    assert_int_equal(event_of(trace, 32)->stream, 1);
+    assert_int_equal(event_of(trace, 38)->mode, 'R');
+    assert_int_equal(event_of(trace, 38)->stream, WEIR_TRACE_NONE);
     trace_free(trace);
 }
 
@@ -307,11 +322,11 @@ TEST(test_other_formats)
 TEST(test_fields)
 {
     bad("k 0", "t.wtr:2: field 1: \"k\" is no kind of line; expected one of p a f r u w e x y c l "
-               "m q s z o v @ #");
+               "m q g s z o v @ #");
     bad(" a 0", "t.wtr:2: field 1: expected one letter and a blank, got \" a 0\"");
     bad("alloc 0", "t.wtr:2: field 1: expected one letter and a blank, got \"alloc 0\"");
     bad("\x01 0", "t.wtr:2: field 1: \"\\x01\" is no kind of line; expected one of p a f r u w e x y c "
-                  "l m q s z o v @ #");
+                  "l m q g s z o v @ #");
     bad("a", "t.wtr:2: field 2 (T) is missing; " A_SYNTAX);
     bad("a 0 1 10 0", "t.wtr:2: field 6 (TH) is missing; " A_SYNTAX);
     bad("a 0  1 10 0 0", "t.wtr:2: field 3 (ID) is empty; one blank stands between fields");
@@ -384,6 +399,26 @@ TEST(test_lives)
                                     "on line 3; an id is used once");
     bad("r 0 1 2 8 0", "t.wtr:2: field 3 (OLD): block 1 is not known; no p, a or r line gave it");
     bad("u 0 1 2", "t.wtr:2: field 3 (ID): block 1 is not known; no p, a or r line gave it");
+}
+
+TEST(test_captures)
+{
+    bad("g 0 B 7", "t.wtr:2: field 5 (S) is missing; a line is \"g T B|E|R P [S]\"");
+    bad("g 0 X 7", "t.wtr:2: field 3 (B|E|R): expected B, E or R, got \"X\"");
+    bad("g 0 B 1048576 0", "t.wtr:2: field 4 (P): 1048576 is too large; expected a number below 1048576");
+    bad("g 0 B 7 1 2", "t.wtr:2: field 6: \"2\" is too much; a line is \"g T B|E|R P [S]\"");
+    bad("g 0 E 7 0", "t.wtr:2: field 4 (P): no capture of pool 7 has begun");
+    bad("g 0 R 7", "t.wtr:2: field 4 (P): no capture of pool 7 has begun");
+    bad("g 0 B 7 0\ng 0 B 7 1", "t.wtr:3: field 4 (P): a capture of pool 7 is under way since line 2");
+    bad("g 0 B 7 0\ng 0 B 8 0", "t.wtr:3: field 5 (S): stream 0 is being captured since line 2");
+    bad("g 0 B 7 0\ng 0 E 7 1", "t.wtr:3: field 5 (S): the capture of pool 7 is of stream 0, on line 2");
+    bad("g 0 B 7 0\ng 0 E 7", "t.wtr:3: field 5 (S) is missing; a line is \"g T B|E|R P [S]\"");
+    bad("g 0 B 7 0\ng 0 E 7 0\ng 0 E 7 0", "t.wtr:4: field 4 (P): no capture of pool 7 is under way");
+    bad("g 0 B 7 0\ng 0 R 7", "t.wtr:3: field 4 (P): a capture of pool 7 is under way since line 2");
+    bad("g 0 B 7 0\ng 0 E 7 0\ng 0 R 7 0", "t.wtr:4: field 5: a stream is too much; a release is \"g T R P\"");
+    bad("g 0 B 7 0\ng 0 E 7 0\ng 0 R 7\ng 0 R 7", "t.wtr:5: field 4 (P): capture pool 7 was released on line 4");
+    bad("g 0 B 7 0\ng 0 E 7 0\ng 0 R 7\ng 0 B 7 0",
+        "t.wtr:5: field 4 (P): capture pool 7 was released on line 4; a number is used once");
 }
 
 TEST(test_limits)

@@ -3,6 +3,7 @@
  * The device is one whose streams a test captures and lets go. It fails the test if the pool makes a call for a stream
  * that is being captured. Its events are never complete, unless a test says so.
  */
+#include "rig/sink.h"
 #include "rig/test.h"
 #include "fake_device.h"
 
@@ -12,6 +13,9 @@
 #include <weir/capture.h>
 #include <weir/observer.h>
 #include <weir/size_class.h>
+#include <weir/trace.h>
+
+#include <stdio.h>
 
 #define MOST_STREAMS 4u
 #define BIG (4 * MIB)
@@ -462,6 +466,33 @@ TEST(captures_of_a_capture_pool_share_their_memory)
     end(&w);
 }
 
+/* Memory from outside that a drawn-in stream frees belongs to the graph at once, although it cannot serve the capture
+ * before the work on that stream is known to be complete. */
+TEST(the_bytes_of_a_capture_pool_do_not_wait)
+{
+    struct world w;
+    weir_capture_pool *captures = NULL;
+    weir_capture_stats stats = WEIR_CAPTURE_STATS_INIT;
+    int fork = 0;
+    begin(&w, WEIR_POOL_CAPTURES_TOLD);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_OK);
+    weir_block *block = take(&w, 1, BIG);
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_stream_recorded(w.pool, &fork, w.stream[0]), WEIR_OK);
+    assert_int_equal(weir_stream_waited(w.pool, w.stream[1], &fork), WEIR_OK);
+    give(&w, block, 1);
+    assert_int_equal(weir_capture_end(captures), WEIR_OK);
+    assert_int_equal(weir_capture_get_stats(captures, &stats), WEIR_OK);
+    assert_int_equal(stats.live_bytes, 0);
+    assert_int_equal(stats.free_bytes, BIG);
+    w.graphs.fake.event_complete = true;
+    assert_int_equal(weir_pool_trim(w.pool, 0, 0, NULL), WEIR_OK);
+    assert_int_equal(weir_capture_get_stats(captures, &stats), WEIR_OK);
+    assert_int_equal(stats.free_bytes, BIG);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    end(&w);
+}
+
 /* A program may tell some captures of a pool that asks. */
 TEST(a_told_capture_follows_one_that_was_asked_for)
 {
@@ -674,6 +705,92 @@ TEST(observers_see_the_programs_streams)
     give(&w, block, 2);
     assert_int_equal(weir_pool_unobserve(w.pool, &seen), WEIR_OK);
     destroy_graph(&w, 1);
+    end(&w);
+}
+
+static struct kept recorded;
+
+/* Compares the lines of captures and blocks, without their times and addresses. */
+static void assert_recorded(const char *expected)
+{
+    char lines[1024];
+    size_t length = 0;
+    for (const char *line = recorded.text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        unsigned long long ns = 0;
+        unsigned number = 0;
+        char rest[64] = "";
+        assert_true(length + 80 < sizeof(lines));
+        if (sscanf(line, "g %llu %63[^\n]", &ns, rest) == 2) {
+            length += (size_t)snprintf(lines + length, sizeof(lines) - length, "g %s\n", rest);
+        } else if (sscanf(line, "a %llu %u", &ns, &number) == 2 || sscanf(line, "f %llu %u", &ns, &number) == 2) {
+            length += (size_t)snprintf(lines + length, sizeof(lines) - length, "%c %u\n", *line, number);
+        }
+    }
+    lines[length] = '\0';
+    assert_string_equal(lines, expected);
+}
+
+static weir_recorder *record(struct world *w)
+{
+    weir_recorder_config config = WEIR_RECORDER_CONFIG_INIT;
+    weir_recorder *recorder = NULL;
+    config.sink = keep;
+    config.sink_ctx = &recorded;
+    recorded.length = 0;
+    assert_int_equal(weir_recorder_start(w->pool, &config, &recorder), WEIR_OK);
+    return recorder;
+}
+
+/* A capture that the program tells is recorded where it begins and ends; a release, before the memory is used again. */
+TEST(a_recording_has_the_captures_that_are_told)
+{
+    struct world w;
+    weir_capture_pool *captures[2] = {NULL, NULL};
+    begin(&w, WEIR_POOL_CAPTURES_TOLD);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures[0]), WEIR_OK);
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures[1]), WEIR_OK);
+    assert_int_equal(weir_capture_begin(captures[1], w.stream[2]), WEIR_OK); /* before the recording */
+    weir_recorder *recorder = record(&w);
+    give(&w, take(&w, 0, BIG), 0);
+    assert_int_equal(weir_capture_begin(captures[0], w.stream[0]), WEIR_OK);
+    give(&w, take(&w, 0, BIG), 0);
+    assert_int_equal(weir_capture_end(captures[0]), WEIR_OK);
+    assert_int_equal(weir_capture_end(captures[1]), WEIR_OK);
+    assert_int_equal(weir_capture_begin(captures[0], w.stream[1]), WEIR_OK);
+    assert_int_equal(weir_capture_end(captures[0]), WEIR_OK);
+    assert_int_equal(weir_capture_pool_hold(captures[0]), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures[0]), WEIR_OK);
+    give(&w, take(&w, 0, BIG), 0);
+    assert_int_equal(weir_capture_pool_release(captures[0]), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures[1]), WEIR_OK);
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    assert_recorded("g B 0 0\na 0\nf 0\ng B 1 1\na 1\nf 1\ng E 1 1\ng E 0 0\ng B 1 2\ng E 1 2\na 2\nf 2\n"
+                    "g R 1\ng R 0\n");
+    end(&w);
+}
+
+/* A capture that the device tells begins with its first call, and ends with the first call of one of its streams after
+ * it, or with the graph. */
+TEST(a_recording_has_the_captures_that_are_asked_for)
+{
+    struct world w;
+    begin(&w, 0);
+    weir_recorder *recorder = record(&w);
+    w.graphs.capture[1] = 5;
+    give(&w, take(&w, 1, BIG), 1);
+    w.graphs.capture[0] = 6;
+    give(&w, take(&w, 0, BIG), 0);
+    w.graphs.capture[1] = 0;
+    give(&w, take(&w, 1, BIG), 1);
+    destroy_graph(&w, 5);
+    w.graphs.capture[0] = 0;
+    destroy_graph(&w, 6); /* no call has met the end of its capture */
+    give(&w, take(&w, 2, BIG), 2);
+    w.graphs.fake.event_complete = true; /* the work before the captures is complete */
+    assert_int_equal(weir_pool_trim(w.pool, 0, 0, NULL), WEIR_OK);
+    assert_int_equal(weir_recorder_stop(recorder, NULL), WEIR_OK);
+    assert_recorded("g B 0 0\na 0\nf 0\ng B 1 1\na 1\nf 1\ng E 0 0\na 2\nf 2\na 3\nf 3\n"
+                    "g E 1 1\ng R 1\ng R 0\n");
     end(&w);
 }
 

@@ -280,6 +280,44 @@ TEST(test_little_more_is_taken_than_was_ever_live)
     assert_true(stats.peak_reserved_bytes <= peak + peak / 20 + 8 * MIB);
 }
 
+/* Plays a random program and returns a checksum of the addresses of its blocks. `reads`: it reads statistics. */
+static uint64_t addresses_of(uint64_t seed, bool reads)
+{
+    enum { steps = 200, most = 24 };
+    struct world w = open_world((struct wish){.capacity = 4096 * PAGE});
+    weir_block *blocks[most];
+    int count = 0;
+    uint64_t sum = 0;
+    for (int i = 0; i < steps; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const int stream = (int)(seed >> 40) % streams;
+        if (count == most || (count > 0 && (seed >> 60) < 7)) {
+            const int index = (int)((seed >> 33) % (uint64_t)count);
+            put(&w, blocks[index], stream);
+            blocks[index] = blocks[--count];
+        } else {
+            blocks[count] = get(&w, stream, 1 + (seed >> 33) % ((seed >> 50) % 4 == 0 ? 64 * PAGE : 2 * PAGE));
+            sum = sum * 31 + weir_block_address(blocks[count++]);
+        }
+        if (reads) {
+            (void)figures(&w);
+        }
+    }
+    while (count > 0) {
+        put(&w, blocks[--count], A);
+    }
+    close_world(&w);
+    return sum;
+}
+
+/* Peaks that a program has read are no reason to hold more memory than without. */
+TEST(test_statistics_change_nothing)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        assert_int_equal(addresses_of(seed, true), addresses_of(seed, false));
+    }
+}
+
 TEST(test_idle_memory_stays_when_it_is_kept)
 {
     struct world w = open_world((struct wish){.page = 2 * MIB, .capacity = GIB, .flags = WEIR_POOL_KEEP_IDLE_REGIONS});

@@ -132,6 +132,35 @@ TEST(test_incomplete_events_are_ignored)
     stop_and_expect(recorder, 0, "");
 }
 
+static void note_capture(weir_recorder *recorder, char mode, uint32_t pool, uint32_t stream)
+{
+    NOTE(recorder, .kind = WEIR_TRACE_CAPTURE, .mode = mode, .pool = pool, .stream = stream);
+}
+
+/* A lost end is written where its pool or its stream begins another capture, or where its pool is released. What has no
+ * begin in the trace is left out. */
+TEST(test_captures)
+{
+    weir_recorder *recorder = create(0);
+    note_capture(recorder, 'E', 50, 7);
+    note_capture(recorder, 'R', 50, WEIR_TRACE_NONE);
+    note_capture(recorder, 'B', 50, WEIR_TRACE_NONE);
+    note_capture(recorder, '?', 50, 7);
+    note_capture(recorder, 'B', 60, 7);
+    note_capture(recorder, 'E', 60, 7);
+    note_capture(recorder, 'E', 60, 7);
+    note_capture(recorder, 'B', 60, 8);
+    note_capture(recorder, 'B', 60, 7); /* the pool */
+    note_capture(recorder, 'B', 61, 7); /* the stream */
+    note_capture(recorder, 'R', 61, WEIR_TRACE_NONE);
+    note_capture(recorder, 'B', 61, 8); /* another pool with the same name */
+    note_capture(recorder, 'E', 61, 8);
+    note_capture(recorder, 'R', 60, WEIR_TRACE_NONE);
+    stop_and_expect(recorder, 0,
+                    "g B 0 0\ng E 0 0\ng B 0 1\ng E 0 1\ng B 0 0\ng E 0 0\ng B 1 0\ng E 1 0\ng R 1\n"
+                    "g B 2 1\ng E 2 1\ng R 0\n");
+}
+
 TEST(test_names_are_reused)
 {
     weir_recorder *recorder = create(0);

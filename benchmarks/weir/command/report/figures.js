@@ -10,6 +10,7 @@ function fillFigures() {
     const heads = el("thead", null, el("tr", null, head("Strategy"), head("Peak live", "Of the events that were played"),
         head("Peak reserved", "The bar shows peak live inside peak reserved, to one scale"), head("Reserved / live"),
         head("Largest free at worst", "The largest free range when the reserved bytes peaked"), head("Out of memory"),
+        trace.raw.captures ? head("Graphs", `What the ${plural(trace.raw.captures, "captured graph")} need together`) : null,
         head("Device calls"), head("Device time", "Simulated"), head("Waits"), head("Hazards", "Found by the auditor"),
         el("th", { colSpan: 3, scope: "colgroup", title: "Wall time", style: "text-align:center" }, "ns per call"),
         recorded ? head("Recorded addresses", "Blocks placed at the address that the recording has") : null),
@@ -46,6 +47,8 @@ function figuresOf(r, colour, widest, isBest, recorded) {
         cell(r.largest_free_bytes === null ? DASH : bytes(r.largest_free_bytes), link(r.worst_event)),
         !r.oom ? cell("no")
             : cell(link(r.oom.event, { className: "link bad", title: r.oom.why }), "asking " + bytes(r.oom.size)),
+        !trace.raw.captures ? null : cell(r.capture_bytes === null ? DASH : bytes(r.capture_bytes), null,
+            r.capture_bytes === null ? {} : { title: count(r.capture_bytes) + " bytes" }),
         number(r.device_calls), cell(r.device_time_ns === null ? DASH : nanoseconds(r.device_time_ns)), number(r.waits),
         cell(r.hazards === null ? DASH : count(r.hazards), null, { className: r.hazards > 0 ? "bad" : "" }),
         number(times.p50), number(times.p99), number(times.p999),

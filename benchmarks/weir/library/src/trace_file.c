@@ -137,6 +137,7 @@ weir_status weir_trace_get_info(const weir_trace *trace, weir_trace_info *info)
         .has_addresses = from->has_addresses,
         .has_stacks = from->stacks != NULL,
         .has_segments = recorded_run_known(from),
+        .captures = from->capture_count,
     };
     return weir_struct_report(info, &own, sizeof(own), "weir_trace_get_info: info");
 }
@@ -403,6 +404,7 @@ static weir_trace_figures figures_of(const struct replay_result *result)
         .p50_ns = result->p50_ns,
         .p99_ns = result->p99_ns,
         .p999_ns = result->p999_ns,
+        .capture_bytes = result->capture_bytes,
         .seconds = result->seconds,
     };
 }

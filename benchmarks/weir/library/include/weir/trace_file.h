@@ -89,6 +89,7 @@ typedef struct weir_trace_info {
     bool has_stacks;    /* tags have call stacks */
     bool has_segments;  /* the trace has the device memory of the recorded allocator: weir_trace_replay knows the
                            strategy "recorded" */
+    uint64_t captures;  /* graphs that are captured in the trace */
 } weir_trace_info;
 
 #define WEIR_TRACE_INFO_INIT WEIR_STRUCT_INIT(weir_trace_info)
@@ -214,6 +215,7 @@ typedef struct weir_trace_figures {
     uint64_t checks;                /* passed checks */
     double p50_ns, p99_ns, p999_ns; /* wall time of a pool call, percentiles; 0 without WEIR_TRACE_REPLAY_TIMES */
     double seconds;                 /* wall time of the events */
+    uint64_t capture_bytes;         /* the most memory that all captured graphs need together (weir/capture.h) */
 } weir_trace_figures;
 
 #define WEIR_TRACE_FIGURES_INIT WEIR_STRUCT_INIT(weir_trace_figures)
