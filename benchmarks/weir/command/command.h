@@ -8,6 +8,7 @@ int command_replay(int argc, char **argv);
 int command_import(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_record(int argc, char **argv);
+int command_run(int argc, char **argv);
 int command_topo(int argc, char **argv);
 
 #endif

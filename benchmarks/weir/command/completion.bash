@@ -4,15 +4,15 @@ _weir() {
     local word=$2 previous=$3 command=${COMP_WORDS[1]}
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'replay info import record topo help version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'replay info import record run topo help version' -- "$word")
         return
     fi
     case $command in
     help)
-        mapfile -t COMPREPLY < <(compgen -W 'replay info import record topo' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'replay info import record run topo' -- "$word")
         return
         ;;
-    replay | info | import | record | topo) ;;
+    replay | info | import | record | run | topo) ;;
     *) return ;;
     esac
     case $previous in

@@ -22,6 +22,7 @@ static const char help[] =
     "  weir info TRACE...          describe a trace: events, streams, sizes, live memory\n"
     "  weir import IN -o OUT.wtr   convert a snapshot, profile or CSV of another program to weir's trace format\n"
     "  weir record -- PROGRAM...   record the allocator calls of a program as a trace\n"
+    "  weir run -- PROGRAM...      run a program with a weir heap in the place of malloc, within a limit\n"
     "  weir topo                   print NUMA nodes, devices, and the host memory that can be pinned on this machine\n"
     "\n"
     "A TRACE is a .wtr file, a memory snapshot of PyTorch or torch_npu, or a profile of torch.profiler, torch_npu or\n"
@@ -37,7 +38,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } subcommands[] = {
     {"replay", command_replay}, {"info", command_info}, {"import", command_import},
-    {"record", command_record}, {"topo", command_topo},
+    {"record", command_record}, {"run", command_run},   {"topo", command_topo},
 };
 
 enum { subcommand_count = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -53,7 +54,7 @@ static int say_unknown(const char *word)
     if (search.meant != NULL) {
         (void)fprintf(stderr, "'; did you mean %s? (weir --help)\n", search.meant);
     } else {
-        (void)fputs("'; there are replay, info, import, record and topo (weir --help)\n", stderr);
+        (void)fputs("'; there are replay, info, import, record, run and topo (weir --help)\n", stderr);
     }
     return EXIT_USAGE;
 }

@@ -2,9 +2,9 @@
  * benchmarks/weir/record runs the program and writes the trace. */
 #include "command.h"
 
-#include "install_paths.h"
 #include "options.h"
 #include "process.h"
+#include "program.h"
 #include "record/collect.h"
 #include "record/run.h"
 #include "trace/trace.h"
@@ -15,13 +15,10 @@
 #include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct subcommand subcommand = {
@@ -146,26 +143,11 @@ static int read_settings(struct settings *settings, int argc, char **argv)
 
 /* --- the result --- */
 
-/* Ends the command like the program: raises the same signal, or returns the same exit status. */
-static int end_like(int status)
-{
-    if (WIFSIGNALED(status)) {
-        const struct rlimit none = {0, 0};
-        struct sigaction usual = {.sa_handler = SIG_DFL};
-        (void)fflush(NULL);
-        (void)setrlimit(RLIMIT_CORE, &none); /* the program has written its core file */
-        (void)sigaction(WTERMSIG(status), &usual, NULL);
-        (void)raise(WTERMSIG(status));
-        return 128 + WTERMSIG(status);
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_USAGE;
-}
-
 /* Returns the exit status after a failed write of the trace: EXIT_USAGE if the program succeeded, else the program's.
  * */
 static int end_badly(int status)
 {
-    return status == 0 ? EXIT_USAGE : end_like(status);
+    return status == 0 ? EXIT_USAGE : program_end_like(status);
 }
 
 static void summarise(void *ctx, const char *output, const struct collected *result)
@@ -206,13 +188,7 @@ static int say_nothing_recorded(const struct settings *settings, const struct co
                       some ? format_size(least, settings->least_bytes) : "", some ? " or more" : "",
                       settings->children ? "" : "; processes that it starts are recorded with --children");
     }
-    return end_like(status);
-}
-
-static int say_cannot_run(const char *name, int why)
-{
-    (void)complain("record", false, "%s: cannot be run: %s", name, strerror(why));
-    return why == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+    return program_end_like(status);
 }
 
 /* --- recording a program's calls, or its weir heaps --- */
@@ -272,14 +248,6 @@ static void join(char *text, size_t size, char **arguments)
     }
 }
 
-static int say_no_library(void)
-{
-    char *folder = place_folder(PLACE_LIBRARIES);
-    (void)complain("record", false, "libweir_record.so is not in %s", folder != NULL ? folder : "weir's folder");
-    free(folder);
-    return EXIT_USAGE;
-}
-
 /* Sets the environment of the program. Returns false when out of host memory. */
 static bool prepare(const char *library, struct collector *collector)
 {
@@ -296,7 +264,7 @@ static int run_collected(const struct settings *settings, struct collector *coll
     if (child < 0) {
         const int why = ready ? errno : ENOMEM;
         collector_close(collector, summarise, &summary, &result);
-        return say_cannot_run(settings->program[0], why);
+        return program_cannot_run("record", settings->program[0], why);
     }
     const int status = run_collect(collector, child);
     collector_close(collector, summarise, &summary, &result);
@@ -304,16 +272,16 @@ static int run_collected(const struct settings *settings, struct collector *coll
         (void)complain("record", false, "%s", result.problem);
         return end_badly(status);
     }
-    return result.events != 0 ? end_like(status) : say_nothing_recorded(settings, &result, status);
+    return result.events != 0 ? program_end_like(status) : say_nothing_recorded(settings, &result, status);
 }
 
 static int record_program(const struct settings *settings, const char *output)
 {
     char source[400];
     const char *failed = NULL;
-    char *library = place_file(PLACE_LIBRARIES, "libweir_record.so");
+    char *library = program_library("record", "libweir_record.so");
     if (library == NULL) {
-        return say_no_library();
+        return EXIT_USAGE;
     }
     join(source, sizeof(source), settings->program);
     const struct collect_options options = {.path = output,
@@ -332,21 +300,6 @@ static int record_program(const struct settings *settings, const char *output)
     return status;
 }
 
-/* Sets WEIR_RECORD to an absolute path, because the program may change its folder before it creates a heap. */
-static bool name_heaps_file(const char *output)
-{
-    char folder[PATH_MAX];
-    char path[2 * PATH_MAX];
-    if (output[0] == '/') {
-        return setenv("WEIR_RECORD", output, 1) == 0;
-    }
-    if (getcwd(folder, sizeof(folder)) == NULL) {
-        return false;
-    }
-    (void)snprintf(path, sizeof(path), "%s/%s", folder, output);
-    return setenv("WEIR_RECORD", path, 1) == 0;
-}
-
 /* Records the weir heaps of a program. weir writes the files itself (WEIR_RECORD in core) and uses only unused file
  * names, so old files are removed first. */
 static int record_heaps(const struct settings *settings, const char *output)
@@ -363,12 +316,13 @@ static int record_heaps(const struct settings *settings, const char *output)
     }
     (void)close(trial);
     (void)unlink(output);
-    if (!name_heaps_file(output)) {
+    char absolute[PATH_MAX];
+    if (!program_absolute(output, absolute, sizeof(absolute)) || setenv("WEIR_RECORD", absolute, 1) != 0) {
         return complain("record", false, "%s: %s", output, strerror(errno));
     }
     const pid_t child = run_start(settings->program, process_usual_file_size_action(), NULL);
     if (child < 0) {
-        return say_cannot_run(settings->program[0], errno);
+        return program_cannot_run("record", settings->program[0], errno);
     }
     const int status = run_collect(NULL, child);
     for (number = 1; numbered(path, sizeof(path), output, number) && is_file(path); number++) {
@@ -379,7 +333,7 @@ static int record_heaps(const struct settings *settings, const char *output)
     if (number == 1 && !settings->quiet) {
         (void)fprintf(stderr, "weir record: %s made no heap of weir: there is no trace\n", settings->program[0]);
     }
-    return end_like(status);
+    return program_end_like(status);
 }
 
 int command_record(int argc, char **argv)
@@ -391,13 +345,9 @@ int command_record(int argc, char **argv)
     if (status != EXIT_DONE) {
         return status < 0 ? EXIT_DONE : status;
     }
-    if (!run_find(settings.program[0], path, sizeof(path))) {
-        return say_cannot_run(settings.program[0], ENOENT);
-    }
-    const char *why = settings.heaps ? NULL : run_why_not(path);
-    if (why != NULL) {
-        (void)complain("record", false, "%s %s", path, why);
-        return EXIT_CANNOT_RUN;
+    status = program_find("record", settings.program[0], !settings.heaps, path, sizeof(path));
+    if (status != EXIT_DONE) {
+        return status;
     }
     if (settings.output == NULL) {
         (void)snprintf(name, sizeof(name), "%s-%ld.wtr", basename(path), (long)getpid());

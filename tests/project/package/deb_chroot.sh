@@ -49,6 +49,7 @@ weir info --list | wc -l
 (cd / && weir replay llama_ctx_dyn --strategy caching)
 weir record --what host --min 0 -o /tmp/run.wtr -- ls / >/dev/null
 weir info /tmp/run.wtr | head -n 4
+weir run -- ls / 2>&1 >/dev/null | grep "^weir: ls "
 
 echo "everything, with compilers"
 apt install --no-install-recommends /debs/*.deb

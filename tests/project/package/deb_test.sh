@@ -94,7 +94,7 @@ for file in "libweir$soname/usr/$libdir/libweir.so.$soname" "libweir-dev/usr/$li
     libweir-dev/usr/share/doc/libweir-dev/changelog.gz "libweir-acl$soname/usr/$libdir/weir/libascendcl.so" \
     "libweir-torch$soname/usr/$libdir/libweir_torch.so" weir-tools/usr/bin/weir \
     "libweir-onnxruntime$soname/usr/$libdir/weir/libweir_onnxruntime_plugin.so" \
-    "weir-tools/usr/$libdir/weir/libweir_record.so" weir-tools/usr/share/man/man1/weir.1.gz \
+    "weir-tools/usr/$libdir/weir/libweir_record.so" "weir-tools/usr/$libdir/weir/libweir_preload.so" weir-tools/usr/share/man/man1/weir.1.gz \
     weir-tools/usr/share/bash-completion/completions/weir weir-tools/usr/share/weir/replay.schema.json \
     weir-tools/usr/share/weir/traces/llama_ctx_dyn.wtr.xz; do
     [ -e "$scratch/tree-$file" ] || [ -L "$scratch/tree-$file" ] || fail "not packaged: $file"
@@ -139,6 +139,7 @@ bash "$source_dir/tests/project/package/users.sh" "$source_dir/tests" "$source_d
 (cd / && quietly ${EMULATOR:-} "$root/usr/bin/weir" replay llama_ctx_dyn --strategy caching)
 grep -q "^$root/usr/share/weir/traces/llama_ctx_dyn" "$scratch/log" || fail "weir replay: $(cat "$scratch/log")"
 [ -n "${EMULATOR:-}" ] || quietly "$root/usr/bin/weir" record --what host --min 0 -o "$scratch/run.wtr" -- ls /
+[ -n "${EMULATOR:-}" ] || quietly "$root/usr/bin/weir" run --report "$scratch/report" -- ls /
 quietly fakeroot dpkg --root="$root" --force-not-root --force-depends --log=/dev/null --purge "${names[@]}"
 [ ! -e "$root/usr" ] || ! find "$root/usr" ! -type d | grep . >&2 || fail "these are left after a purge"
 echo "built, looked at, installed, built against, run and removed"

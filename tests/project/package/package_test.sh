@@ -56,11 +56,13 @@ if [ -e "$prefix/bin/weir" ]; then
     done
     quietly "$prefix/bin/weir" --version
     [ "$(cat "$scratch/log")" = "weir $(pkg-config --modversion weir)" ] || fail "weir --version says $(cat "$scratch/log")"
-    # The library that the command loads into another program is found too (not with sanitizers).
+    # The libraries that the command loads into another program are found too (not with sanitizers).
     if [[ ${CFLAGS:-} != *-fsanitize* ]]; then
         quietly env -u LD_LIBRARY_PATH "$prefix/bin/weir" record --what host --min 0 -o "$scratch/run.wtr" -- ls /
         quietly "$prefix/bin/weir" info "$scratch/run.wtr"
         grep -q '^  peak live' "$scratch/log" || fail "$(cat "$scratch/log")"
+        quietly env -u LD_LIBRARY_PATH "$prefix/bin/weir" run -- ls /
+        grep -q '^weir: ls ' "$scratch/log" || fail "$(cat "$scratch/log")"
     fi
 fi
 

@@ -19,7 +19,7 @@ check_folder core/src 27
 check_folder allocators/src 30
 check_folder bindings/host/pool/src 32
 check_folder bindings/ascendcl/src 30
-for folder in ascend/acl/src ascend/mstx ascend/torch cuda/device/src cuda/torch host/heap/src sim/src torch/src; do
+for folder in ascend/acl/src ascend/mstx ascend/torch cuda/device/src cuda/torch host/heap/src host/preload/src sim/src torch/src; do
     check_folder bindings/$folder 40
 done
 exit $failures

@@ -20,6 +20,7 @@ shared     | core/shared            |
 allocators | allocators/src         |
 sim        | bindings/sim/src       |
 host       | bindings/host          | pool heap jemalloc engines
+malloc     | bindings/host/preload  |
 torch      | bindings/torch/src     |
 ascendcl   | bindings/ascendcl/src  | model base tasks streams memory actions executors process .
 ascend     | bindings/ascend        | acl torch
