@@ -48,6 +48,10 @@ const char *output_verdict(const struct comparison *comparison, const struct rep
  * malloc; NULL when out of host memory. */
 char *output_oom(const struct replay_oom *oom);
 
+/* Prints the first cell of a row; a name that is too long for it stands in a line above (output_summary.c). */
+enum { output_name_width = 13 };
+void output_name(FILE *out, const char *name);
+
 /* --- output of the recorded allocator's figures (output_recorded.c) --- */
 
 /* Prints below the heading that a snapshot has no history, and why figures of the recorded allocator may be wrong. */

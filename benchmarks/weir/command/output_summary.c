@@ -79,11 +79,18 @@ void summary_merge(struct summary *summary, const struct summary *more)
     }
 }
 
+void output_name(FILE *out, const char *name)
+{
+    const bool wide = strlen(name) > (size_t)output_name_width;
+    (void)fprintf(out, "  %s%s%-*s", wide ? name : "", wide ? "\n  " : "", (int)output_name_width, wide ? "" : name);
+}
+
 static void print_row(FILE *out, const struct summary_row *row)
 {
     char calls[UNIT_TEXT];
     char hazards[UNIT_TEXT];
-    (void)fprintf(out, "  %-13s %6zu %14zu %10s %10s  ", row->strategy, row->traces, row->traces - row->complete,
+    output_name(out, row->strategy);
+    (void)fprintf(out, " %6zu %14zu %10s %10s  ", row->traces, row->traces - row->complete,
                   format_count(calls, row->device_calls), row->simulated ? format_count(hazards, row->hazards) : "-");
     if (row->complete > 0) {
         (void)fprintf(out, "%6.3f %6.3f  %s\n", exp(row->logarithms / (double)row->complete), row->worst,

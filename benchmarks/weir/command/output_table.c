@@ -110,7 +110,8 @@ static void print_row(FILE *out, const struct replay_result *result)
     if (result->warm_allocs > 0) {
         (void)snprintf(warm, sizeof(warm), "%.1f", (double)result->warm_calls * 1000.0 / (double)result->warm_allocs);
     }
-    (void)fprintf(out, "  %-13s %11s %6.3f %12s %14s %9s %7s %10s %7s %7llu ", result->strategy->name,
+    output_name(out, result->strategy->name);
+    (void)fprintf(out, " %11s %6.3f %12s %14s %9s %7s %10s %7s %7llu ",
                   format_size(reserved, result->peak_reserved_bytes), replay_ratio(result),
                   format_size(largest, result->largest_free_bytes), oom, format_count(calls, result->device_calls),
                   warm, format_time(time, result->device_time_ns), format_count(waits, result->waits + result->syncs),
@@ -224,7 +225,8 @@ static void print_sweep_row(FILE *out, const struct sweep *sweep, const struct s
     if (!row->points[0].served) {
         (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)row->points[0].event);
     }
-    (void)fprintf(out, "  %-13s %11s %10s %14s  ", row->strategy->name, from, limit, oom);
+    output_name(out, row->strategy->name);
+    (void)fprintf(out, " %11s %10s %14s  ", from, limit, oom);
     print_bar(out, sweep, row);
 }
 

@@ -73,7 +73,9 @@ void settings_free(struct settings *settings)
 {
     for (size_t i = 0; i < settings->strategy_count; i++) {
         strategy_object_free(settings->loaded[i]);
+        free(settings->made[i]);
         settings->loaded[i] = NULL;
+        settings->made[i] = NULL;
     }
     settings->strategy_count = 0;
 }
@@ -106,11 +108,34 @@ static int load_strategy(struct settings *settings, const char *name, size_t len
     return EXIT_DONE;
 }
 
+/* Says what the program refuses in the settings of a name, with the place below. */
+static int say_refused(const char *name, size_t length, const struct pytorch_settings_error *error)
+{
+    return complain("replay", true, "--strategy %.*s: at '%.*s': %s", (int)length, name, (int)(length - error->at),
+                    name + error->at, error->text);
+}
+
+/* Adds a row such as pytorch[max_split_size_mb:128]. */
+static int add_with_settings(struct settings *settings, const char *list, const char *name, size_t length)
+{
+    struct pytorch_settings_error error = {.text = ""};
+    struct replay_strategy *made = replay_strategy_with_settings(name, length, &error);
+    if (made == NULL) {
+        return error.text[0] != '\0' ? say_refused(name, length, &error) : say_no_strategy(list, name, length);
+    }
+    settings->made[settings->strategy_count] = made;
+    settings->strategies[settings->strategy_count++] = made;
+    return EXIT_DONE;
+}
+
 static int add_strategy(struct settings *settings, const char *list, const char *name, size_t length)
 {
     const struct replay_strategy *found = replay_strategy_find(name, length);
     if (settings->strategy_count == most_strategies) {
         return complain("replay", true, "--strategy %s: more than %d strategies", list, most_strategies);
+    }
+    if (found == NULL && memchr(name, '[', length) != NULL) {
+        return add_with_settings(settings, list, name, length);
     }
     if (found == NULL && strategy_object_is(name, length)) {
         return load_strategy(settings, name, length);
@@ -122,13 +147,26 @@ static int add_strategy(struct settings *settings, const char *list, const char 
     return EXIT_DONE;
 }
 
+/* Returns the length of the first name of a list; commas in brackets do not end it. */
+static size_t name_length(const char *list)
+{
+    size_t length = 0;
+    int depth = 0;
+    while (list[length] != '\0' && (depth > 0 || list[length] != ',')) {
+        depth += list[length] == '[' ? 1 : 0;
+        depth -= list[length] == ']' && depth > 0 ? 1 : 0;
+        length++;
+    }
+    return length;
+}
+
 static int parse_strategies(void *ctx, const char *list)
 {
     struct settings *settings = ctx;
     int status = EXIT_DONE;
     settings_free(settings);
     for (const char *name = list; status == EXIT_DONE; name++) {
-        const size_t length = strcspn(name, ",");
+        const size_t length = name_length(name);
         status = add_strategy(settings, list, name, length);
         name += length;
         if (*name == '\0') {
@@ -303,7 +341,9 @@ static int read_rows(struct settings *settings, int argc, char **argv)
          .value = "LIST",
          .parse = parse_strategies,
          .text = "strategies to compare, separated by commas (default: caching,pytorch,direct);\n"
-                 "./mine.so: a strategy of your own, in a shared object (weir/strategy.h)"},
+                 "./mine.so: a strategy of your own, in a shared object (weir/strategy.h);\n"
+                 "pytorch[...], torch_npu[...]: with the settings that PYTORCH_ALLOC_CONF or\n"
+                 "PYTORCH_NPU_ALLOC_CONF would have, such as 'pytorch[expandable_segments:True]'"},
         {.name = "capacity",
          .letter = 'c',
          .value = "SIZE",

@@ -11,6 +11,7 @@ struct settings {
     const struct replay_strategy *strategies[most_strategies];
     /* loaded[i] is strategies[i] if that strategy comes from a shared object, else NULL */
     struct replay_strategy *loaded[most_strategies];
+    struct replay_strategy *made[most_strategies]; /* likewise, if its name has settings in brackets */
     size_t strategy_count;
     struct replay_options replay;
     struct price_source prices;

@@ -191,7 +191,7 @@ weir_status model_pytorch_place(void *state, void *region, uint64_t address, uin
     while (block != NULL && block->node.address > address) {
         block = block->previous;
     }
-    if (block == NULL || block->taken) {
+    if (block == NULL || block->state == SEGMENT_TAKEN) {
         return WEIR_ERR_NO_MEMORY;
     }
     uint64_t front = address - block->node.address;

@@ -92,7 +92,7 @@ static struct size_tree *free_set(struct segments *model, const struct segment *
 
 void segments_file(struct segments *model, struct segment_block *block)
 {
-    block->taken = false;
+    block->state = SEGMENT_FREE;
     size_tree_insert(free_set(model, block->segment), &block->node);
 }
 
@@ -160,14 +160,21 @@ weir_status segments_region_remove(void *state, void *region, const weir_tick *l
     struct segments *model = state;
     struct segment *segment = region;
     struct segment_block *block = segment->first;
-    if (block != segment->last || block->taken || segment->lane >= lanes || block->tick > limits[segment->lane]) {
+    if (block != segment->last || block->state != SEGMENT_FREE || segment->lane >= lanes ||
+        block->tick > limits[segment->lane]) {
         return WEIR_ERR_BUSY;
     }
     segments_unfile(model, block);
-    drop_record(model, block);
+    segments_drop(model, segment);
+    return WEIR_OK;
+}
+
+void segments_drop(struct segments *model, struct segment *segment)
+{
+    assert(segment->first == segment->last);
+    drop_record(model, segment->first);
     unlink_segment(model, segment);
     free(segment);
-    return WEIR_OK;
 }
 
 /* --- blocks --- */
@@ -179,7 +186,7 @@ struct segment_block *segments_cut(struct segments *model, struct segment_block 
     rest->node.size = block->node.size - size;
     rest->segment = block->segment;
     rest->tick = block->tick;
-    rest->taken = block->taken;
+    rest->state = block->state;
     rest->previous = block;
     rest->next = block->next;
     if (rest->next != NULL) {
@@ -221,14 +228,24 @@ struct segment_block *segments_find(const struct segments *model, weir_lane lane
                                     : NULL;
 }
 
+struct segment_block *segments_largest(const struct segments *model, weir_lane lane, unsigned kind)
+{
+    return lane < model->lane_count ? block_of(weir__tree_end(&model->lanes[lane].free[kind].nodes, 1)) : NULL;
+}
+
 struct segment_block *segments_next(struct segment_block *block)
 {
     return block_of(weir__tree_step(&block->node, 1));
 }
 
+struct segment_block *segments_before(struct segment_block *block)
+{
+    return block_of(weir__tree_step(&block->node, 0));
+}
+
 void segments_hand_out(struct segments *model, struct segment_block *block, weir_range *range)
 {
-    block->taken = true;
+    block->state = SEGMENT_TAKEN;
     block->record.address = block->node.address;
     block->record.size = block->node.size;
     __atomic_store_n(&block->record.state, WEIR_RECORD_TAKEN, __ATOMIC_RELAXED);
@@ -239,20 +256,35 @@ void segments_hand_out(struct segments *model, struct segment_block *block, weir
 
 void segments_free(struct segments *model, struct segment_block *block, weir_tick tick)
 {
-    assert(block->taken);
+    assert(block->state == SEGMENT_TAKEN);
     model->taken_ranges--;
     model->taken_bytes -= block->node.size;
+    (void)segments_settle(model, block, SEGMENT_FREE, tick);
+}
+
+struct segment_block *segments_settle(struct segments *model, struct segment_block *block, enum segment_state state,
+                                      weir_tick tick)
+{
+    const bool filed = state == SEGMENT_FREE;
     block->tick = tick;
-    if (block->next != NULL && !block->next->taken) {
-        segments_unfile(model, block->next);
+    if (block->next != NULL && block->next->state == state) {
+        if (filed) {
+            segments_unfile(model, block->next);
+        }
         absorb_next(model, block);
     }
-    if (block->previous != NULL && !block->previous->taken) {
+    if (block->previous != NULL && block->previous->state == state) {
         block = block->previous;
-        segments_unfile(model, block);
+        if (filed) {
+            segments_unfile(model, block);
+        }
         absorb_next(model, block);
     }
-    segments_file(model, block);
+    block->state = state;
+    if (filed) {
+        segments_file(model, block);
+    }
+    return block;
 }
 
 uint64_t segments_promote(void *state, weir_lane lane, weir_tick limit)
@@ -270,15 +302,16 @@ void segments_walk(const void *state, weir_range_visitor visit, void *ctx)
     const struct segments *model = state;
     for (const struct segment *segment = model->first; segment != NULL; segment = segment->next) {
         for (struct segment_block *block = segment->first; block != NULL; block = block->next) {
+            const bool taken = block->state == SEGMENT_TAKEN;
             weir_range_info info = {
                 .region_address = segment->address,
                 .region_size = segment->size,
                 .address = block->node.address,
                 .size = block->node.size,
-                .taken = block->taken,
-                .lane = block->taken ? 0 : segment->lane,
-                .tick = block->taken ? 0 : block->tick,
-                .token = block->taken ? block : NULL,
+                .taken = taken,
+                .lane = taken ? 0 : segment->lane,
+                .tick = taken ? 0 : block->tick,
+                .token = taken ? block : NULL,
             };
             if (!visit(ctx, &info)) {
                 return;
@@ -343,7 +376,7 @@ static const char *check_block(const struct segment_block *block, uint64_t addre
     if (previous != NULL ? previous->next != block : block->segment->first != block) {
         return "segments: the links between neighbours disagree";
     }
-    if (previous != NULL && !previous->taken && !block->taken) {
+    if (previous != NULL && previous->state != SEGMENT_TAKEN && previous->state == block->state) {
         return "segments: two free neighbours are not one range";
     }
     return NULL;
@@ -359,9 +392,9 @@ static const char *check_segment(const struct segment *segment, struct tally *ta
         if (why != NULL) {
             return why;
         }
-        tally->taken_ranges += block->taken ? 1 : 0;
-        tally->taken_bytes += block->taken ? block->node.size : 0;
-        tally->free_ranges += block->taken ? 0 : 1;
+        tally->taken_ranges += block->state == SEGMENT_TAKEN ? 1 : 0;
+        tally->taken_bytes += block->state == SEGMENT_TAKEN ? block->node.size : 0;
+        tally->free_ranges += block->state == SEGMENT_FREE ? 1 : 0;
         address += block->node.size;
         last = block;
     }
@@ -383,7 +416,7 @@ static bool belongs(const void *ctx, weir__tree_node *node)
 {
     const struct set *set = ctx;
     const struct segment_block *block = WEIR_MODEL_OWNER(node, struct segment_block, node);
-    return !block->taken && block->segment->lane == set->lane && block->segment->kind == set->kind;
+    return block->state == SEGMENT_FREE && block->segment->lane == set->lane && block->segment->kind == set->kind;
 }
 
 /* Checks that each free range is in exactly one set: each node is a free range in its own set, and the numbers of nodes

@@ -17,9 +17,16 @@
 #define SEGMENT_GRANULE UINT64_C(512)
 #define SEGMENT_KINDS 2
 
-/* A piece of a segment, taken or free.
+enum segment_state {
+    SEGMENT_FREE,
+    SEGMENT_TAKEN,
+    SEGMENT_UNMAPPED, /* addresses without memory, in a segment that is a reservation */
+};
+
+/* A piece of a segment.
  * Invariants: previous and next are the adjacent blocks in the segment (NULL at its ends); no two adjacent blocks are
- * free; a free block is in the tree of its segment's lane and kind with node.size and node.address as its key. */
+ * free, and no two are unmapped; a free block is in the tree of its segment's lane and kind with node.size and
+ * node.address as its key. */
 struct segment_block {
     /* first member: the pool's token for a block is the address of this record; used while the block is taken */
     weir_record record;
@@ -28,14 +35,15 @@ struct segment_block {
     struct segment_block *previous;
     struct segment_block *next; /* also links unused records */
     weir_tick tick;             /* while free: stream position (tick) of its latest free */
-    bool taken;
+    enum segment_state state;
 };
 
 /* A region. */
 struct segment {
     uint64_t address;
     uint64_t size;
-    uint64_t hint; /* size of the request for which the region was added */
+    uint64_t hint;    /* size of the request for which the region was added */
+    void *expandable; /* of the model: the reservation that this segment is; NULL: memory of one piece */
     weir_lane lane;
     unsigned kind;
     struct segment_block *first;
@@ -82,8 +90,11 @@ weir_status segments_add(struct segments *model, const struct segment *given, we
 bool segments_reserve(struct segments *model, size_t count);
 /* Returns the smallest free block of at least `size` bytes, among equal sizes the lowest address; NULL if none. */
 struct segment_block *segments_find(const struct segments *model, weir_lane lane, unsigned kind, uint64_t size);
-/* Returns the next larger free block in the ordered set that holds `block`; NULL after the last one. */
+/* Returns the largest free block of a lane and kind; NULL if none is free. */
+struct segment_block *segments_largest(const struct segments *model, weir_lane lane, unsigned kind);
+/* Return the next larger or smaller free block in the ordered set that holds `block`; NULL after the last one. */
 struct segment_block *segments_next(struct segment_block *block);
+struct segment_block *segments_before(struct segment_block *block);
 /* segments_file marks a block free and inserts it into the set of free blocks of its region's lane (stream) and kind.
  * segments_unfile removes the block from that set. */
 void segments_file(struct segments *model, struct segment_block *block);
@@ -95,5 +106,11 @@ struct segment_block *segments_cut(struct segments *model, struct segment_block 
 void segments_hand_out(struct segments *model, struct segment_block *block, weir_range *range);
 /* Frees a taken block and merges it with its free neighbours. */
 void segments_free(struct segments *model, struct segment_block *block, weir_tick tick);
+/* Gives a block that is in no set of free blocks another state, free or unmapped, and merges it with neighbours of that
+ * state. A free block enters the set. Returns the merged block. */
+struct segment_block *segments_settle(struct segments *model, struct segment_block *block, enum segment_state state,
+                                      weir_tick tick);
+/* Removes a segment that consists of one block, which is in no set of free blocks. */
+void segments_drop(struct segments *model, struct segment *segment);
 
 #endif

@@ -24,6 +24,7 @@
 #include "replay/captures.h"
 #include "replay/latency.h"
 #include "replay/metering_device.h"
+#include "replay/replay_heap.h"
 #include "replay/series.h"
 #include "replay/tags.h"
 #include "shared/clock.h"
@@ -32,15 +33,15 @@ enum { findings_read = 10000, findings_kept = 50, progress_steps = 200 };
 
 /* A stream of the trace, created when an event first names it. */
 struct track {
-    weir_sim_stream *native;
-    weir_stream *stream;
+    weir_sim_stream *native; /* NULL: not created yet */
+    struct replay_stream stream;
     uint32_t *used; /* blocks that the next work on the stream touches */
     size_t used_count;
     size_t used_capacity;
 };
 
 struct live_block {
-    weir_block *block; /* NULL: the block is not live, or its allocation failed */
+    struct replay_taken taken; /* without a handle: the block is not live, or its allocation failed */
     uint64_t size;
     struct track *track;
 };
@@ -51,7 +52,7 @@ struct run {
     struct replay_result *result;
     weir_sim *sim;
     struct metering metering;
-    weir_pool *pool;
+    struct replay_heap heap;
     weir_event *handover; /* event for the wait before a stream uses a block of another stream */
     struct track *tracks;
     struct live_block *blocks; /* [block_count + 1]: the last entry is for the request in `refused` */
@@ -107,11 +108,12 @@ static const char *tag_of(const struct run *run, const weir_trace_event *event)
 
 static uint64_t capacity_of(const struct run *run)
 {
-    if (run->options->capacity != 0) {
-        return run->options->capacity;
-    }
-    uint64_t told = run->trace->devices[run->trace->device].capacity;
-    return told != 0 ? told : REPLAY_MOST_CAPACITY;
+    const uint64_t told = run->trace->devices[run->trace->device].capacity;
+    uint64_t capacity = run->options->capacity != 0 ? run->options->capacity : told;
+    capacity = capacity != 0 ? capacity : REPLAY_MOST_CAPACITY;
+    /* a limit is a pool's; for the model it is a smaller device */
+    const uint64_t limit = run->result->strategy->settings != NULL ? run->options->limit : 0;
+    return limit != 0 && limit < capacity ? limit : capacity;
 }
 
 static weir_status create_pool(struct run *run, uint64_t pad_bytes)
@@ -132,7 +134,26 @@ static weir_status create_pool(struct run *run, uint64_t pad_bytes)
     config.limit_bytes = options->limit != 0 ? options->limit : config.limit_bytes;
     config.growth = options->growth != 0 ? options->growth : config.growth;
     config.flags |= strategy->pool_flags;
-    return weir_pool_create(&config, &run->pool);
+    return weir_pool_create(&config, &run->heap.pool);
+}
+
+static weir_status create_torch(struct run *run, uint64_t pad_bytes)
+{
+    struct pytorch_settings settings = *run->result->strategy->settings;
+    settings.pad_bytes = pad_bytes;
+    return replay_heap_torch(&run->heap, run->metering.device, &settings);
+}
+
+static weir_status create_heap(struct run *run, uint64_t pad_bytes)
+{
+    run->heap.sim = run->sim;
+    if (run->result->strategy->settings != NULL) {
+        return create_torch(run, pad_bytes);
+    }
+    const weir_status status = create_pool(run, pad_bytes);
+    run->captures.pool = run->heap.pool;
+    run->captures.apart = run->result->strategy->models_padding; /* the models of PyTorch's allocator */
+    return status == WEIR_OK ? replay_tags_name(&run->tags, run->trace, run->heap.pool) : status;
 }
 
 static bool start_device(struct run *run, uint64_t pad_bytes)
@@ -162,12 +183,7 @@ static bool start_device(struct run *run, uint64_t pad_bytes)
         status = metering_init(&run->metering, run->sim, run->options->history);
     }
     if (status == WEIR_OK) {
-        status = create_pool(run, pad_bytes);
-    }
-    if (status == WEIR_OK) {
-        status = replay_tags_name(&run->tags, run->trace, run->pool);
-        run->captures.pool = run->pool;
-        run->captures.apart = run->result->strategy->models_padding; /* the models of PyTorch's allocator */
+        status = create_heap(run, pad_bytes);
     }
     return status == WEIR_OK || fail_status(run, "cannot set up the device", status);
 }
@@ -175,10 +191,10 @@ static bool start_device(struct run *run, uint64_t pad_bytes)
 static struct track *track_of(struct run *run, uint32_t number)
 {
     struct track *track = &run->tracks[number];
-    if (track->stream == NULL) {
+    if (track->native == NULL) {
         weir_status status = weir_sim_stream_create(run->sim, &track->native);
         if (status == WEIR_OK) {
-            status = weir_pool_stream(run->pool, track->native, &track->stream);
+            status = replay_heap_stream(&run->heap, number, track->native, &track->stream);
         }
         if (status != WEIR_OK) {
             (void)fail_status(run, "cannot make a stream", status);
@@ -195,20 +211,20 @@ static void note_reserved(struct run *run, uint64_t event)
     if (run->metering.peak_bytes <= run->result->peak_reserved_bytes) {
         return;
     }
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    struct replay_heap_figures figures;
+    replay_heap_get_figures(&run->heap, &figures);
     run->result->peak_reserved_bytes = run->metering.peak_bytes;
     run->result->worst_event = event;
-    if (weir_pool_get_stats(run->pool, &stats) == WEIR_OK) {
-        run->result->free_bytes = stats.free_bytes;
-        run->result->largest_free_bytes = stats.largest_free_bytes;
-    }
+    run->result->free_bytes = figures.free_bytes;
+    run->result->largest_free_bytes = figures.largest_free_bytes;
 }
 
-static void note_pending(const struct run *run, struct replay_point *point)
+static void note_pending(struct run *run, struct replay_point *point)
 {
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    if (point != NULL && run->crossed && weir_pool_get_stats(run->pool, &stats) == WEIR_OK) {
-        point->pending = stats.pending_bytes;
+    struct replay_heap_figures figures;
+    if (point != NULL && run->crossed) {
+        replay_heap_get_figures(&run->heap, &figures);
+        point->pending = figures.pending_bytes;
     }
 }
 
@@ -225,14 +241,14 @@ static void count_live(struct run *run, uint64_t more, uint64_t less)
 
 /* --- events --- */
 
-static void note_oom(struct run *run, uint64_t event, uint64_t size)
+static void note_oom(struct run *run, uint64_t event, const struct track *track, uint64_t size)
 {
     struct replay_oom *oom = &run->result->oom;
     oom->happened = true;
     oom->event = event;
     oom->size = size;
     oom->record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
-    if (weir_pool_get_oom(run->pool, &oom->record) == WEIR_OK) {
+    if (replay_heap_get_oom(&run->heap, &track->stream, size, &oom->record) == WEIR_OK) {
         (void)snprintf(oom->why, sizeof(oom->why), "%s", oom->record.text);
     }
     run->stopped = true;
@@ -261,35 +277,33 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
         return false;
     }
     struct live_block *live = &run->blocks[index];
-    weir_block *block = NULL;
+    struct replay_taken taken = {0};
     size = size == 0 ? 1 : size;
     if (is_absurd(size, align)) {
         note_absurd(run, event, size);
         return true;
     }
     uint64_t began = run->options->no_timing ? 0 : wall_ns();
-    weir_status status =
-        weir_pool_alloc_tagged(run->pool, track->stream, size, align, replay_tags_of(&run->tags, tag), &block);
+    const weir_tag named = run->heap.pool != NULL ? replay_tags_of(&run->tags, tag) : 0;
+    weir_status status = replay_heap_alloc(&run->heap, &track->stream, size, align, named, &taken);
     if (!run->options->no_timing) {
         latency_add(&run->latency, wall_ns() - began);
     }
     if (status == WEIR_ERR_NO_MEMORY) {
-        note_oom(run, event, size);
+        note_oom(run, event, track, size);
         return true;
     }
     if (status != WEIR_OK) {
         return fail_status(run, "alloc", status);
     }
-    *live = (struct live_block){block, size, track};
+    *live = (struct live_block){taken, size, track};
     count_live(run, size, 0);
-    const uint64_t address = weir_block_address(block);
-    const uint64_t capacity = weir_block_capacity(block);
     if (!run->options->no_audit) {
-        weir_sim_block_alloc(run->sim, address, capacity, track->native,
+        weir_sim_block_alloc(run->sim, taken.address, taken.size, track->native,
                              tag == REPLAY_TAG_PRIOR ? "before the window" : tag_text(run, tag));
     }
     if (run->options->history) {
-        run->result->places[index] = (struct replay_place){address, capacity};
+        run->result->places[index] = (struct replay_place){taken.address, taken.size};
     }
     return true;
 }
@@ -298,15 +312,15 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
 static bool free_block(struct run *run, uint32_t index, struct track *track, const char *tag)
 {
     struct live_block *live = &run->blocks[index];
-    if (live->block == NULL) {
+    if (live->taken.handle == NULL) {
         return true; /* the block was not placed */
     }
     if (!run->options->no_audit) {
-        weir_sim_block_free(run->sim, weir_block_address(live->block), track != NULL ? track->native : NULL, tag);
+        weir_sim_block_free(run->sim, live->taken.address, track != NULL ? track->native : NULL, tag);
     }
     uint64_t began = run->options->no_timing ? 0 : wall_ns();
-    weir_status status = track != NULL ? weir_pool_free(run->pool, live->block, track->stream)
-                                       : weir_pool_free_idle(run->pool, live->block);
+    weir_status status =
+        replay_heap_free(&run->heap, &live->taken, &live->track->stream, track != NULL ? &track->stream : NULL);
     if (!run->options->no_timing) {
         latency_add(&run->latency, wall_ns() - began);
     }
@@ -314,7 +328,7 @@ static bool free_block(struct run *run, uint32_t index, struct track *track, con
         return fail_status(run, "free", status);
     }
     count_live(run, 0, live->size);
-    live->block = NULL;
+    live->taken.handle = NULL;
     return true;
 }
 
@@ -336,12 +350,12 @@ static bool use_block(struct run *run, uint32_t index, uint32_t stream_number)
 {
     struct live_block *live = &run->blocks[index];
     struct track *track = track_of(run, stream_number);
-    if (track == NULL || live->block == NULL) {
+    if (track == NULL || live->taken.handle == NULL) {
         return track != NULL;
     }
     weir_status status = track == live->track ? WEIR_OK : hand_over(run, live->track, track);
     if (status == WEIR_OK && !run->options->ignore_uses) {
-        status = weir_pool_use(run->pool, live->block, track->stream);
+        status = replay_heap_use(&run->heap, &live->taken, &track->stream);
     }
     if (status != WEIR_OK) {
         return fail_status(run, "use", status);
@@ -375,8 +389,8 @@ static bool work_on(struct run *run, const weir_trace_event *event)
         }
         for (size_t i = 0; i < track->used_count; i++) {
             const struct live_block *live = &run->blocks[track->used[i]];
-            if (live->block != NULL) {
-                accesses[count++] = (weir_sim_access){weir_block_address(live->block), live->size, true};
+            if (live->taken.handle != NULL) {
+                accesses[count++] = (weir_sim_access){live->taken.address, live->size, true};
             }
         }
     }
@@ -406,12 +420,12 @@ static bool record_or_wait(struct run *run, const struct trace_event *event)
     if (event->event.kind == WEIR_TRACE_RECORD) {
         status = weir_device_event_record(device, *object, track->native);
         if (status == WEIR_OK) {
-            status = weir_stream_recorded(run->pool, *object, track->stream);
+            status = replay_heap_recorded(&run->heap, *object, &track->stream);
         }
     } else {
         status = weir_device_stream_wait_event(device, track->native, *object);
         if (status == WEIR_OK) {
-            status = weir_stream_waited(run->pool, track->stream, *object);
+            status = replay_heap_waited(&run->heap, &track->stream, *object);
         }
     }
     return status == WEIR_OK || fail_status(run, "event", status);
@@ -421,8 +435,8 @@ static bool sync_all(struct run *run)
 {
     weir_status status = weir_sim_sync(run->sim);
     for (uint32_t s = 0; s < run->trace->stream_count && status == WEIR_OK; s++) {
-        if (run->tracks[s].stream != NULL) {
-            status = weir_stream_synced(run->pool, run->tracks[s].stream);
+        if (run->tracks[s].native != NULL) {
+            status = replay_heap_stream_synced(&run->heap, &run->tracks[s].stream);
         }
     }
     return status == WEIR_OK || fail_status(run, "sync", status);
@@ -439,12 +453,12 @@ static bool sync_one(struct run *run, const struct trace_event *event)
         }
         status = weir_device_stream_sync(device, track->native);
         if (status == WEIR_OK) {
-            status = weir_stream_synced(run->pool, track->stream);
+            status = replay_heap_stream_synced(&run->heap, &track->stream);
         }
     } else if (run->objects[event->index] != NULL) {
         status = weir_device_event_sync(device, run->objects[event->index]);
         if (status == WEIR_OK) {
-            status = weir_event_synced(run->pool, run->objects[event->index]);
+            status = replay_heap_event_synced(&run->heap, run->objects[event->index]);
         }
     }
     return status == WEIR_OK || fail_status(run, "sync", status);
@@ -452,14 +466,14 @@ static bool sync_one(struct run *run, const struct trace_event *event)
 
 static bool trim(struct run *run)
 {
-    weir_status status = weir_pool_trim(run->pool, 0, WEIR_TRIM_WAIT, NULL);
+    weir_status status = replay_heap_trim(&run->heap);
     return status == WEIR_OK || fail_status(run, "trim", status);
 }
 
 static bool realloc_block(struct run *run, uint64_t number, const struct trace_event *event)
 {
     struct live_block *old = &run->blocks[event->old_index];
-    if (old->block == NULL) {
+    if (old->taken.handle == NULL) {
         return true;
     }
     struct track *track = old->track;
@@ -489,7 +503,7 @@ static bool begin_capture(struct run *run, const weir_trace_event *event)
         status = hand_over(run, &run->tracks[last], track);
     }
     if (status == WEIR_OK) {
-        status = replay_captures_begin(&run->captures, event->pool, event->stream, track->stream);
+        status = replay_captures_begin(&run->captures, event->pool, event->stream, track->stream.pool);
     }
     return status == WEIR_OK || fail_status(run, "begin of a capture", status);
 }
@@ -506,6 +520,9 @@ static bool release_captures(struct run *run, uint32_t pool)
 
 static bool play_capture(struct run *run, const weir_trace_event *event)
 {
+    if (run->heap.pool == NULL) {
+        return true; /* torch_heap has no private pools: the blocks of a capture are ordinary ones */
+    }
     if (event->mode == 'B') {
         return begin_capture(run, event);
     }
@@ -565,7 +582,7 @@ static bool play_event(struct run *run, uint64_t number, const struct trace_even
 static bool check_pool(struct run *run, uint64_t number)
 {
     const char *why = "";
-    if (weir_pool_check(run->pool, &why) != WEIR_OK) {
+    if (replay_heap_check(&run->heap, &why) != WEIR_OK) {
         return fail(run, WEIR_ERR_INTERNAL, "%s: %s: check failed after event %llu: %s", run->trace->path,
                     run->result->strategy->name, (unsigned long long)number, why);
     }
@@ -608,7 +625,7 @@ static bool play_prior(struct run *run)
         played = alloc_block(run, trace_event_number(trace, (size_t)(prior[i] - trace->events)), prior[i]->index,
                              e->stream, size, 0, replay_tag_of_event(e));
         struct live_block *live = &run->blocks[prior[i]->index];
-        if (live->block != NULL) {
+        if (live->taken.handle != NULL) {
             count_live(run, e->size - size, 0);
             live->size = e->size;
         }
@@ -732,12 +749,11 @@ static void keep_figures(struct run *run)
     result->device_time_ns = run->metering.ns;
     result->warm_calls = result->device_calls - run->calls_at_peak;
     result->warm_allocs = result->allocs - run->allocs_at_peak;
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    if (weir_pool_get_stats(run->pool, &stats) == WEIR_OK) {
-        result->waits = stats.waits;
-        result->syncs = stats.syncs;
-        memcpy(result->served, stats.served, sizeof(result->served));
-    }
+    struct replay_heap_figures figures;
+    replay_heap_get_figures(&run->heap, &figures);
+    result->waits = figures.waits;
+    result->syncs = figures.syncs;
+    memcpy(result->served, figures.served, sizeof(result->served));
 }
 
 static void keep_finding(struct replay_result *result, const weir_sim_finding *finding)
@@ -795,8 +811,7 @@ static bool finish(struct run *run)
         return false;
     }
     run->result->capture_bytes = run->captures.peak_bytes;
-    weir_status status = weir_pool_destroy(run->pool);
-    run->pool = NULL;
+    weir_status status = replay_heap_destroy(&run->heap);
     if (status != WEIR_OK) {
         return fail_status(run, "the pool could not give everything back", status);
     }
@@ -814,8 +829,8 @@ static void clean_up(struct run *run)
 {
     (void)!replay_captures_release(&run->captures, WEIR_TRACE_NONE); /* none is left unless the replay has failed */
     replay_captures_fini(&run->captures);
-    weir_status status = weir_pool_destroy(run->pool);
-    (void)status; /* ignored: the pool is NULL unless a failure has been reported already */
+    weir_status status = replay_heap_destroy(&run->heap);
+    (void)status; /* ignored: nothing is left to destroy unless a failure has been reported already */
     if (run->metering.device != NULL) {
         metering_fini(&run->metering);
     }

@@ -28,9 +28,8 @@ static void refused(enum pytorch_program program, const char *text, size_t at, c
     assert_int_equal(settings.pad_bytes, 77); /* unchanged */
 }
 
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
-    (void)state;
     const struct pytorch_settings cuda = parsed(PYTORCH_CUDA, "");
     assert_int_equal(cuda.pad_bytes, 0);
     assert_false(cuda.expandable_segments);
@@ -44,9 +43,8 @@ static void test_defaults(void **state)
     assert_int_equal(npu.base_aligned_bytes, 16 << 10);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     struct pytorch_settings s =
         parsed(PYTORCH_CUDA, "max_split_size_mb:128, garbage_collection_threshold : 0.8,expandable_segments:True,"
                              "per_process_memory_fraction:0.5,throw_on_cudamalloc_oom:True,backend:native,"
@@ -72,9 +70,8 @@ static void test_values(void **state)
     assert_int_equal(s.max_split_bytes, UINT64_MAX / MIB * MIB);
 }
 
-static void test_rounding(void **state)
+TEST(test_rounding)
 {
-    (void)state;
     struct pytorch_settings s = parsed(PYTORCH_CUDA, "roundup_power2_divisions:4");
     assert_int_equal(pytorch_settings_round(&s, 1200), 1536); /* 512 * 4 and below: multiples of 512 */
     assert_int_equal(pytorch_settings_round(&s, 2048), 2048);
@@ -95,9 +92,8 @@ static void test_rounding(void **state)
     assert_true(pytorch_settings_round(&s, UINT64_MAX) == UINT64_MAX);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     refused(PYTORCH_CUDA, "max_split_size_mb:10", 18, "max_split_size_mb:10: too small: PyTorch takes 20 or more");
     refused(PYTORCH_CUDA, "max_split_size_mb:32,large_segment_size_mb:64", 18,
             "max_split_size_mb:32: too small: PyTorch takes 64 or more");
@@ -133,20 +129,10 @@ static void test_refusals(void **state)
     assert_true(parsed(PYTORCH_CUDA, "max_split_size_mb:64,expandable_segments:True").expandable_segments);
 }
 
-static void test_long_text(void **state)
+TEST(test_long_text)
 {
-    (void)state;
     char text[1100];
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     refused(PYTORCH_CUDA, text, 1000, "more than 1000 characters");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),    cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_long_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
