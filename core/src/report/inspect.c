@@ -176,7 +176,7 @@ static const char *check_front(const weir_stream *stream)
 static const char *check_streams(const weir_pool *pool, const struct tally *tally)
 {
     WEIR_ASSERT(pool_is_locked(pool));
-    struct live_sums sums = {0, 0};
+    struct live_sums sums = {0};
     uint64_t cached = 0;
     for (size_t lane = 1; lane < pool->lanes; lane++) {
         const weir_stream *stream = pool->streams[lane];
@@ -345,7 +345,7 @@ weir_status weir_pool_get_stats(weir_pool *pool, weir_pool_stats *out)
         return weir_refuse(WEIR_ERR_INVALID, "weir_pool_get_stats: pool is NULL");
     }
     weir_pool_stats stats = WEIR_POOL_STATS_INIT;
-    struct live_sums sums = {0, 0};
+    struct live_sums sums = {0};
     size_t lanes = 2;
     for (size_t lane = 1; lane < lanes; lane++) {
         pool_lock(pool);

@@ -123,6 +123,7 @@ static void add_live(struct live_sums *sums, struct live_sums *peaks, weir_strea
     const weir_block *freed = front_freed(&stream->front);
     sums->requested += stream->counters.requested - (freed != NULL ? (int64_t)block_requested(freed) : 0);
     sums->live += stream->counters.live - (freed != NULL ? (int64_t)block_capacity(freed) : 0);
+    sums->misses += stream->counters.misses;
     peaks->requested = stream->counters.peak_requested;
     peaks->live = stream->counters.peak_live;
     stream_unlock(stream);
@@ -137,8 +138,8 @@ static void raise_peaks_locked(weir_pool *pool, const struct live_sums *sums)
 
 uint64_t weir__inspect_sample(weir_pool *pool)
 {
-    struct live_sums sums = {0, 0};
-    struct live_sums peaks = {0, 0};
+    struct live_sums sums = {0};
+    struct live_sums peaks = {0};
     size_t lanes = 2;
     for (size_t lane = 1; lane < lanes; lane++) {
         pool_lock(pool);
@@ -153,6 +154,7 @@ uint64_t weir__inspect_sample(weir_pool *pool)
     /* A pool with one stream has exact peaks in that stream. Save them now, because with two streams peaks are only
      * sampled. */
     raise_peaks_locked(pool, lanes == 2 ? &peaks : &sums);
+    pool->held.mark.misses = sums.misses;
     pool_unlock(pool);
     sample_tags(pool);
     return sums.live > 0 ? (uint64_t)sums.live : 0;

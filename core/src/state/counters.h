@@ -68,10 +68,11 @@ static inline void count_free(weir_stream *stream, const weir_block *block)
 struct live_sums {
     int64_t requested;
     int64_t live;
+    uint64_t misses;
 };
 
 /* Raises the peaks of live bytes, which are sampled while the pool has several streams, and the peaks of the tags.
- * Returns the live bytes. No lock held. */
+ * Stores the misses in the pool's mark. Returns the live bytes. No lock held. */
 uint64_t weir__inspect_sample(weir_pool *pool);
 
 /* Sums of the counters of all tags; index 0 is untagged blocks. `peaks` comes from the last stream added and is used

@@ -11,11 +11,18 @@ uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved)
     return reserved > free_of_charge ? reserved - free_of_charge : 0;
 }
 
+static uint64_t larger_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Returns how many device calls the pool may spend to keep its high-water mark `gain` bytes lower. */
 static uint64_t worth(const struct high_mark *mark, uint64_t gain, uint64_t regions)
 {
-    const uint64_t by_regions = regions * calls_per_region;
-    const uint64_t bytes_a_call = mark->live / (by_regions > calls_for_all ? by_regions : calls_for_all);
+    const uint64_t by_misses = mark->misses / misses_a_call;
+    const uint64_t calls = by_misses < most_calls_for_all ? by_misses : most_calls_for_all;
+    const uint64_t bytes_a_call =
+        mark->live / larger_of(larger_of(calls, least_calls_for_all), regions * calls_per_region);
     return gain / (bytes_a_call != 0 ? bytes_a_call : 1);
 }
 

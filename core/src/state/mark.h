@@ -4,11 +4,12 @@
  * Idea: a program pays for the most memory that it ever reserved. So below that high-water mark regions are taken as
  * requests come. At the mark as few idle regions are returned as make room for another one: the pool rebuilds itself in
  * the sizes of the current requests. Each returned region is a debt of one device call. If the debt plus the calls that
- * are due exceed the worth of the memory saved, the mark rises instead and pays the debt off.
+ * are due exceed the worth of the memory saved, the mark rises instead and pays the debt off. A program that has made
+ * many requests may spend more calls: they are few beside the requests.
  *
  * Guarantee: with no more than n regions, exchanges return at most
  *
- *     max(calls_for_all, 8 n) * (rise of the mark / most live bytes) + one exchange
+ *     max(most_calls_for_all, 8 n) * (rise of the mark / most live bytes) + one exchange
  *
  * regions, for requests of any sizes in any order: an exchange is refused if debt + count > worth(gain), and then the
  * mark rises by at least the gain and cancels at most worth(gain) of debt. So once the mark no longer rises, the pool
@@ -30,6 +31,7 @@ struct high_mark {
     uint64_t live;        /* the most bytes live at a growth, including the request that grew the pool */
     uint64_t whole_calls; /* number of device calls (regions taken or returned) made to keep idle regions unsplit */
     uint64_t whole_rest;  /* a request that would leave more bytes than this of an idle region may not split it */
+    uint64_t misses;      /* of the front caches, from the pool's creation on, at the last growth */
     uint64_t waits;       /* waits for queued work made to keep the reserved bytes low */
     uint64_t debt;        /* regions given back to keep the high-water mark low, less those that its rises have paid
                              for */
