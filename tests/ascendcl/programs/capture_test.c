@@ -94,6 +94,8 @@ TEST(every_mistake_has_its_code)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, try_to_begin(a, 3));
     acl_ok(aclrtCtxGetCurrentDefaultStream(&normal));
     acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, try_to_begin(normal, GLOBAL));
+    acl_expect(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclmdlRICaptureEnd(normal, &graph));
+    acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlRICaptureGetInfo(NULL, &(aclmdlRICaptureStatus){0}, &graph));
     acl_expect(ACL_ERROR_RT_STREAM_NOT_CAPTURED, aclmdlRICaptureEnd(a, &graph));
     acl_expect(ACL_ERROR_INVALID_PARAM, aclmdlRICaptureEnd(NULL, &graph));
     begin(a, GLOBAL);

@@ -394,9 +394,24 @@ TEST(an_open_group_stops_the_other_streams)
     acl_expect(ACL_ERROR_STREAM_TASK_GROUP_INTR, aclmdlRICaptureTaskGrpEnd(a, &group));
     assert_null(group);
     acl_expect(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, aclmdlRICaptureEnd(a, &graph));
-    begin(a);
-    acl_ok(aclmdlRICaptureTaskGrpBegin(a));
-    acl_expect(ACL_ERROR_STREAM_TASK_GROUP_STATUS, aclmdlRICaptureEnd(a, &graph));
+}
+
+TEST(a_group_that_is_not_ended_stays_with_the_stream)
+{
+    aclrtTaskGrp group = NULL;
+    aclmdlRI graph = NULL;
+    aclrtStream stream = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    begin(stream);
+    acl_ok(aclmdlRICaptureTaskGrpBegin(stream));
+    acl_expect(ACL_ERROR_STREAM_TASK_GROUP_STATUS, aclmdlRICaptureEnd(stream, &graph));
+    begin(stream);
+    acl_expect(ACL_ERROR_STREAM_TASK_GROUP_STATUS, aclmdlRICaptureTaskGrpBegin(stream));
+    acl_expect(ACL_ERROR_RT_INTERNAL_ERROR, aclmdlRICaptureTaskGrpEnd(stream, &group));
+    acl_ok(aclrtMemsetAsync(memory, 64, 1, 64, stream));
+    acl_ok(aclmdlRICaptureEnd(stream, &graph));
+    acl_ok(aclmdlRIDestroy(graph));
+    acl_ok(aclrtDestroyStream(stream));
 }
 
 /* --- conditions --- */

@@ -50,6 +50,8 @@ ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI)
     ACL_NEED_STREAM(stream, handle);
     const bool ends_branch = stream->leg == NULL || stream->leg->graph->branch_of != NULL;
     ACL_REFUSE_IF(modelRI == NULL && !ends_branch, ACL_ERROR_RT_PARAM_INVALID, "modelRI is NULL");
+    ACL_REFUSE_IF(stream == stream->context->default_stream, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                  "not for the default stream");
     ACL_REFUSE_IF(stream->leg == NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", stream->id);
     acl__graph *graph = NULL;
     const aclError error = acl__capture_end(stream, &graph);
@@ -63,6 +65,7 @@ ACL_EXPORT aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI)
 ACL_EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status, aclmdlRI *modelRI)
 {
     ACL_ENTER_LOCKED(aclmdlRICaptureGetInfo);
+    ACL_REFUSE_IF(handle == NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
     ACL_REFUSE_IF(status == NULL && modelRI == NULL, ACL_ERROR_INVALID_PARAM, "status and modelRI are NULL");
     ACL_NEED_STREAM(stream, handle);
     const acl__leg *leg = stream->leg;
@@ -89,6 +92,8 @@ ACL_EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 
 /* --- task groups --- */
 
+/* As in the vendor's runtime, a stream whose capture ended within a task group stays in it for good: it begins none and
+ * ends none (Stream::taskGroupStatus_). */
 ACL_EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream handle)
 {
     ACL_ENTER_LOCKED(aclmdlRICaptureTaskGrpBegin);
@@ -96,7 +101,8 @@ ACL_EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream handle)
     ACL_NEED_STREAM(stream, handle);
     acl__leg *leg = stream->leg;
     ACL_REFUSE_IF(leg == NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", stream->id);
-    ACL_REFUSE_IF(leg->group != NULL, ACL_ERROR_STREAM_TASK_GROUP_STATUS, "a task group is open already");
+    ACL_REFUSE_IF(stream->is_grouping, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+                  "a task group of the stream is open, maybe of an earlier capture");
     ACL_TRY(acl__leg_takes(leg, true));
     acl__group *group = calloc(1, sizeof(*group));
     ACL_REFUSE_IF(group == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a task group");
@@ -105,6 +111,7 @@ ACL_EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream handle)
     leg->graph->groups = group;
     leg->graph->open_groups++;
     leg->group = group;
+    stream->is_grouping = true;
     return ACL_SUCCESS;
 }
 
@@ -117,10 +124,12 @@ ACL_EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream handle, aclrtTaskGrp *
     acl__leg *leg = stream->leg;
     ACL_REFUSE_IF(leg == NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED, "stream %d is not being captured", stream->id);
     *group = NULL;
-    ACL_REFUSE_IF(leg->group == NULL, ACL_ERROR_STREAM_TASK_GROUP_STATUS, "no task group is open on stream %d",
+    ACL_REFUSE_IF(!stream->is_grouping, ACL_ERROR_STREAM_TASK_GROUP_STATUS, "no task group is open on stream %d",
                   stream->id);
+    ACL_REFUSE_IF(leg->group == NULL, ACL_ERROR_RT_INTERNAL_ERROR, "the task group is one of an earlier capture");
     acl__group *ended = leg->group;
     leg->group = NULL;
+    stream->is_grouping = false;
     leg->graph->open_groups--;
     ACL_REFUSE_IF(leg->graph->group_error != ACL_SUCCESS, leg->graph->group_error, "a task group of the graph failed");
     ACL_REFUSE_IF(leg->graph->state == ACL__BROKEN, ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
@@ -147,8 +156,8 @@ ACL_EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream handle, aclrtTask
     ACL_TRY(group_of(group_handle, &group));
     ACL_NEED_STREAM(stream, handle);
     ACL_TRY(acl__stream_check_free(stream));
-    ACL_REFUSE_IF(stream->exchanges != NULL, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-                  "stream %d updates a task group already", stream->id);
+    ACL_REFUSE_IF(stream->exchanges != NULL || stream->is_grouping, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+                  "stream %d updates a task group already, or one of an earlier capture is open", stream->id);
     for (const acl__stream *other = acl__rt.first_stream; other != NULL; other = other->next) {
         ACL_REFUSE_IF(other->exchanges == group, ACL_ERROR_STREAM_TASK_GROUP_STATUS, "stream %d updates the task group",
                       other->id);

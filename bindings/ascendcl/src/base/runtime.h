@@ -316,6 +316,7 @@ struct acl__stream {
     struct acl__subscription *report; /* callback.c: the thread subscribed to the stream; NULL: none */
     struct acl__subscription *host_func;
     struct acl__leg *leg;         /* the leg of the graph for which the stream is being captured; NULL: it is not */
+    bool is_grouping;             /* a task group was begun and not ended, maybe in a capture that is over */
     struct acl__group *exchanges; /* the task group whose kernels are being exchanged on the stream; NULL: none */
     /* A leg's stream: the stream that executes the graph, which gets the errors of the leg's tasks; NULL: none. */
     struct acl__stream *carrier;
