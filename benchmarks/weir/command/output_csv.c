@@ -36,6 +36,16 @@ static void put_text(FILE *out, const char *text)
     free(clean);
 }
 
+/* Writes the name of a strategy, in quotes if its settings contain a comma. */
+static void put_name(FILE *out, const char *name)
+{
+    if (strpbrk(name, ",\"") != NULL) {
+        put_text(out, name);
+    } else {
+        (void)fputs(name, out);
+    }
+}
+
 static void put_number(FILE *out, bool known, uint64_t value)
 {
     (void)fputc(',', out);
@@ -58,7 +68,8 @@ static void put_result(FILE *out, const struct comparison *comparison, const str
     const bool free_known = !result->lacks_addresses;
     const uint64_t enough = comparison->enough[result - comparison->results];
     put_text(out, comparison->trace->path);
-    (void)fprintf(out, ",%u,%s", comparison->trace->device, result->strategy->name);
+    (void)fprintf(out, ",%u,", comparison->trace->device);
+    put_name(out, result->strategy->name);
     put_number(out, true, comparison->trace->event_count);
     put_number(out, true, result->peak_live_bytes);
     put_number(out, true, result->peak_reserved_bytes);

@@ -343,6 +343,9 @@ static weir_status grow(struct torch_heap *heap, struct torch_request *request, 
 {
     const uint64_t size = pytorch_settings_segment(&heap->settings, request->rounded);
     const uint64_t allowed = heap->allowed_bytes;
+    const struct segment_block *largest = segments_largest(&heap->segments, request->lane, request->kind);
+    heap->counted.asked_bytes = heap->settings.expandable_segments ? request->rounded : size;
+    heap->counted.usable_bytes = largest != NULL ? largest->node.size : 0;
     *block = NULL;
     if (allowed != UINT64_MAX && heap->held_bytes + size > allowed) {
         return WEIR_OK;
@@ -484,6 +487,7 @@ void torch_heap_get_stats(const struct torch_heap *heap, struct torch_heap_stats
     segments_stats(&heap->segments, &segments);
     *stats = heap->counted;
     stats->held_bytes = heap->held_bytes;
+    stats->segments = segments.regions;
     stats->taken_bytes = segments.taken_bytes;
     stats->free_bytes = segments.free_bytes;
     stats->largest_free_bytes = segments.largest_free_bytes;

@@ -42,6 +42,9 @@ struct torch_heap_stats {
     uint64_t collections;        /* garbage collections that returned something */
     uint64_t retries;            /* how often all idle segments were returned to serve a request */
     uint64_t hits;               /* requests that a free block served */
+    uint64_t segments;           /* segments, and reservations of expandable segments */
+    uint64_t asked_bytes;        /* of the device, for the last request that found no free block */
+    uint64_t usable_bytes;       /* the largest free block that this request might have taken */
     uint64_t allowed_bytes;      /* the most that per_process_memory_fraction allows; 0: no bound */
 };
 

@@ -43,7 +43,7 @@ struct torch_heap {
     struct torch_event *unused_events;
     uint64_t pending_events;
     struct torch_expandable *expandables;
-    struct torch_heap_stats counted; /* waits, collections, retries, hits, pending_bytes */
+    struct torch_heap_stats counted; /* what is not read off the segments */
 };
 
 /* A request on its way through the ladder. */

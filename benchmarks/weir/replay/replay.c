@@ -44,6 +44,7 @@ struct live_block {
     struct replay_taken taken; /* without a handle: the block is not live, or its allocation failed */
     uint64_t size;
     struct track *track;
+    uint32_t tag;
 };
 
 struct run {
@@ -241,6 +242,25 @@ static void count_live(struct run *run, uint64_t more, uint64_t less)
 
 /* --- events --- */
 
+/* Names the holders in the record of the model, which knows no tags. */
+static void name_holders(struct run *run, weir_oom_record *record)
+{
+    struct replay_sum *sums = calloc((size_t)run->tags.tag_count + 2, sizeof(*sums));
+    for (uint32_t i = 0; sums != NULL && i <= run->trace->block_count; i++) {
+        const struct live_block *live = &run->blocks[i];
+        if (live->taken.handle != NULL) {
+            struct replay_sum *sum = &sums[replay_tags_slot(&run->tags, live->tag)];
+            sum->bytes += live->size;
+            sum->blocks++;
+        }
+    }
+    if (sums != NULL) {
+        replay_tags_hold(&run->tags, run->trace, sums, record);
+    }
+    free(sums);
+    record->requested_bytes = run->live_bytes;
+}
+
 static void note_oom(struct run *run, uint64_t event, const struct track *track, uint64_t size)
 {
     struct replay_oom *oom = &run->result->oom;
@@ -250,6 +270,9 @@ static void note_oom(struct run *run, uint64_t event, const struct track *track,
     oom->record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
     if (replay_heap_get_oom(&run->heap, &track->stream, size, &oom->record) == WEIR_OK) {
         (void)snprintf(oom->why, sizeof(oom->why), "%s", oom->record.text);
+    }
+    if (run->heap.torch != NULL) {
+        name_holders(run, &oom->record);
     }
     run->stopped = true;
 }
@@ -296,7 +319,7 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
     if (status != WEIR_OK) {
         return fail_status(run, "alloc", status);
     }
-    *live = (struct live_block){taken, size, track};
+    *live = (struct live_block){taken, size, track, tag};
     count_live(run, size, 0);
     if (!run->options->no_audit) {
         weir_sim_block_alloc(run->sim, taken.address, taken.size, track->native,

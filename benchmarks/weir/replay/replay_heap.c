@@ -143,13 +143,16 @@ weir_status replay_heap_get_oom(struct replay_heap *heap, const struct replay_st
     *record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
     record->failure = heap->failures;
     record->size = size;
-    record->stream = stream->number + 1;
+    record->stream = stream->number;
     record->limit_bytes = stats.allowed_bytes;
     record->reserved_bytes = stats.held_bytes;
     record->live_bytes = stats.taken_bytes - stats.pending_bytes;
     record->pending_bytes = stats.pending_bytes;
     record->free_bytes = stats.free_bytes;
     record->largest_free_bytes = stats.largest_free_bytes;
+    record->regions = stats.segments;
+    record->usable_bytes = stats.usable_bytes;
+    record->region_asked_bytes = stats.asked_bytes;
     record->device_status = WEIR_ERR_NO_MEMORY;
     (void)snprintf(record->text, sizeof(record->text),
                    "%" PRIu64 " bytes: %" PRIu64 " bytes are reserved, %" PRIu64 " of them allocated and %" PRIu64

@@ -182,6 +182,27 @@ weir_status replay_tags_name(struct replay_tags *tags, const struct trace *trace
     return status;
 }
 
+void replay_tags_hold(const struct replay_tags *tags, const struct trace *trace, struct replay_sum *sums,
+                      weir_oom_record *record)
+{
+    const size_t count = (size_t)tags->tag_count + 2;
+    while (record->holder_count < WEIR_OOM_ENTRIES) {
+        size_t most = 0;
+        for (size_t i = 1; i < count; i++) {
+            most = sums[i].bytes > sums[most].bytes ? i : most;
+        }
+        if (sums[most].bytes == 0) {
+            break;
+        }
+        weir_oom_holder *holder = &record->holders[record->holder_count++];
+        const char *name = most == count - 1 ? "before the window" : "untagged";
+        replay_tags_fit_name(holder->name, most < tags->tag_count ? trace->tags[most] : name);
+        holder->requested_bytes = sums[most].bytes;
+        holder->blocks = sums[most].blocks;
+        sums[most] = (struct replay_sum){0};
+    }
+}
+
 void replay_tags_fini(struct replay_tags *tags)
 {
     free(tags->chosen);

@@ -7,6 +7,7 @@
 #define WEIR_BENCHMARKS_TAGS_H
 
 #include <weir/budget.h>
+#include <weir/pool.h>
 
 #include "trace/trace.h"
 
@@ -46,5 +47,22 @@ static inline weir_tag replay_tags_of(const struct replay_tags *tags, uint32_t t
 {
     return tag < tags->tag_count ? tags->pool_tags[tag] : tag == REPLAY_TAG_PRIOR ? tags->prior_tag : 0;
 }
+
+/* Live blocks that one tag of the trace holds. */
+struct replay_sum {
+    uint64_t bytes;
+    uint64_t blocks;
+};
+
+/* Returns the place of a tag in an array of tag_count + 2 sums; untagged and prior blocks have the last two. */
+static inline size_t replay_tags_slot(const struct replay_tags *tags, uint32_t tag)
+{
+    const uint32_t count = tags->tag_count;
+    return tag < count ? tags->group[tag] : tag == REPLAY_TAG_PRIOR ? (size_t)count + 1 : count;
+}
+
+/* Writes the largest of the sums into the record as holders, and removes them from the sums. */
+void replay_tags_hold(const struct replay_tags *tags, const struct trace *trace, struct replay_sum *sums,
+                      weir_oom_record *record);
 
 #endif

@@ -61,6 +61,9 @@ bad 'record: has totals over time and no blocks, so there is nothing to replay' 
 bad 'record.wtr: has totals over time and no blocks, so there is nothing to replay' replay record.wtr
 cp plan 'a "name"'
 good '"a ""name""",0,caching,' replay 'a "name"' -q -s caching --csv
+good '"a ""name""",0,"pytorch[expandable_segments:True,roundup_power2_divisions:[1:2,>:4]]",' \
+    replay 'a "name"' -q --csv \
+    -s 'pytorch[expandable_segments:True,roundup_power2_divisions:[1:2,>:4]],torch_npu[page_size:1g]'
 printf 'time,value\n1,2\n' >other
 bad 'other: is CSV with 2 columns that weir does not know (time,value); known are operator_memory.csv' replay other
 printf 'id,lower,upper,size\nb1,0,3,big\n' >wrong

@@ -33,6 +33,11 @@ bad 'cut.wtr.gz' info cut.wtr.gz
 bad 'field.wtr:2' import field.wtr
 bad "no strategy 'nosuch'" replay good.wtr --strategy caching,nosuch
 bad "no strategy ''" replay good.wtr --strategy ''
+bad "at '12,page_size:1g]': max_split_size_mb:12: too small: torch_npu takes 20 or more" replay good.wtr \
+    --strategy 'caching,torch_npu[max_split_size_mb:12,page_size:1g]'
+bad "at 'page_size:1g]': page_size: a setting of torch_npu, which PyTorch refuses" replay good.wtr -s 'pytorch[page_size:1g]'
+bad "no strategy 'pytorch" replay good.wtr -s 'pytorch[a'
+bad "no strategy 'caching" replay good.wtr -s 'caching[]'
 bad '--capacity 0' replay good.wtr --capacity 0
 bad '--capacity -1' replay good.wtr --capacity -1
 bad '--capacity 12parsecs' replay good.wtr --capacity 12parsecs
@@ -146,6 +151,9 @@ good '"kinds"' info --json good.wtr good.wtr.gz
 good '#wtr 1' import good.wtr.gz
 good 'event' replay "$small" --capacity 40MiB --strategy caching,pytorch,direct
 grep -q 'ran out of memory' out || complain 'an out-of-memory event is not explained'
+
+good 'pytorch[] ran out of memory' replay "$small" --capacity 40MiB --strategy 'pytorch[]'
+grep -q 'held by ' out || complain "the model's report of running out names no holder"
 
 # The recordings that came with the command are found by name, from any folder; a file of the user has precedence. In
 # other installations the command prints the folders it searched.
