@@ -71,7 +71,9 @@ int main(void)
            (unsigned long long)(stats.live_bytes + stats.free_bytes) / MIB);
 
     for (int i = 0; i < 4; i++) {
-        model(pool, stream, native, sizes[1]); /* work outside of the graphs gets other memory */
+        check(weir_capture_lend(captures, stream)); /* all launches were on this stream */
+        model(pool, stream, native, sizes[1]);      /* work between launches takes memory of the graphs */
+        check(weir_capture_reclaim(captures));      /* refused while a block of that work is live */
         acl(aclmdlRIExecuteAsync(graph[i % 2], native));
     }
     acl(aclrtSynchronizeStream(native));

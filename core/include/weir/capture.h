@@ -37,6 +37,8 @@
  *     weir_capture_end(captures);
  *     weir_capture_pool_release(captures);         after the last graph has been destroyed
  *
+ * Between launches the memory of the graphs may serve other work: weir_capture_lend.
+ *
  * Launches of graphs of one capture pool are ordered one after the other: none begins before the one before it is
  * complete. A block that is live at the end of a capture keeps its contents until a graph that was captured before is
  * launched, because that graph may have used the same memory for something that it freed (PyTorch's rule for graphs
@@ -58,6 +60,7 @@ typedef struct weir_capture_stats {
     uint64_t captures;   /* captures begun */
     uint64_t live_bytes; /* in blocks allocated in captures and not freed, or still in use by queued work */
     uint64_t free_bytes; /* freed in captures: kept for graphs and for later captures */
+    uint64_t lent_bytes; /* the part of live_bytes in blocks of other work (weir_capture_lend) */
 } weir_capture_stats;
 
 #define WEIR_CAPTURE_STATS_INIT WEIR_STRUCT_INIT(weir_capture_stats)
@@ -86,6 +89,23 @@ WEIR_API weir_status weir_capture_begin(weir_capture_pool *captures, weir_stream
 /* Ends the capture, also a failed one, for all its streams, which the graph has joined. Returns WEIR_ERR_INVALID for
  * NULL and if no capture has begun. */
 WEIR_API weir_status weir_capture_end(weir_capture_pool *captures);
+
+/* Lends the idle memory of the graphs to other work on `stream`, and reclaims it before the next launch: what a server
+ * computes between two launches, a prompt for example, then needs no memory beside that of the graphs. From
+ * weir_capture_lend on a request on `stream` is served from memory that is free after the captures, if it fits; else as
+ * always. A block in lent memory comes back with its free, on any stream. The caller says by this call that launches
+ * are ordered: `stream` comes after all launches so far, and after the work before which the first launch of each graph
+ * may not come, and the next launch comes after the work that `stream` has queued until weir_capture_reclaim. No launch
+ * is queued in between. So blocks that outlive the next launch are allocated before, or on another stream.
+ *
+ * weir_capture_lend returns WEIR_ERR_INVALID for NULL, for a stream of another pool, and if nothing has been captured;
+ * WEIR_ERR_BUSY during a capture into the capture pool or on the stream, and if memory is lent already, by or to it.
+ * weir_capture_reclaim returns WEIR_ERR_INVALID for NULL and if no memory is lent; WEIR_ERR_BUSY, and changes nothing,
+ * while a block in lent memory is live, or work of another stream is not known to have ended with it. While memory is
+ * lent, weir_capture_begin and weir_capture_pool_release, and weir_stream_retire for the stream, return WEIR_ERR_BUSY.
+ * Call both while no other thread calls the pool with this stream. */
+WEIR_API weir_status weir_capture_lend(weir_capture_pool *captures, weir_stream *stream);
+WEIR_API weir_status weir_capture_reclaim(weir_capture_pool *captures);
 
 /* Copies the counters into *stats. The cost is one short lock and a look at each stream of a capture and at
  * each freed block that several streams use. */

@@ -394,6 +394,7 @@ typedef struct weir_oom_lane {
     weir_tick waits_for;    /* if not 0: a point in the order of the stream for which waiting failed, so it may not be
                                reached yet */
     bool of_graph;          /* the memory belongs to a graph that was captured on the stream (weir/capture.h) */
+    bool lent;              /* it is lent to the stream (weir_capture_lend) */
 } weir_oom_lane;
 
 /* A region with free memory between live blocks. */

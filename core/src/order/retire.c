@@ -69,7 +69,7 @@ void weir__order_leave_capture(weir_stream *stand_in)
     if (is_standing(stand_in)) {
         atomic_store_explicit(&stream->stand_in, NULL, memory_order_relaxed);
         atomic_store_explicit(&stream->told, false, memory_order_relaxed);
-        if (!stream->owner->asks) {
+        if (!stream->owner->asks && atomic_load_explicit(&stream->borrows, memory_order_relaxed) == NULL) {
             stream->quick = stream->pool;
         }
     }

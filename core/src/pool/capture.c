@@ -15,6 +15,7 @@
  */
 #include "pool/pool.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* --- entering --- */
@@ -340,9 +341,11 @@ weir_status weir_capture_pool_release(weir_capture_pool *captures)
     weir_pool *pool = captures->pool;
     pool_lock(pool);
     const bool open = captures->open;
+    const bool lent = captures->lent_to != NULL;
     pool_unlock(pool);
-    if (open) {
-        return weir_refuse(WEIR_ERR_BUSY, "weir_capture_pool_release: a capture is under way; end it first");
+    if (open || lent) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_capture_pool_release: %s first",
+                           open ? "a capture is under way; end it" : "memory of the graphs is lent; reclaim it");
     }
     tell(captures, WEIR_OBSERVED_CAPTURES_GONE);
     captures->released = true;
@@ -369,11 +372,14 @@ weir_status weir_capture_begin(weir_capture_pool *captures, weir_stream *stream)
     const bool captured = now != stream;
     pool_lock(pool);
     const bool open = captures->open;
-    captures->open |= !captured;
+    const bool lent = captures->lent_to != NULL;
+    captures->open |= !captured && !lent;
     pool_unlock(pool);
-    if (open || captured) {
-        return weir_refuse(WEIR_ERR_BUSY, "weir_capture_begin: %s is in a capture already",
-                           open ? "the capture pool" : "the stream");
+    if (open || captured || lent) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_capture_begin: %s",
+                           open       ? "the capture pool is in a capture already"
+                           : captured ? "the stream is in a capture already"
+                                      : "memory of the graphs is lent; reclaim it first");
     }
     stream_visit(stream);
     weir__order_leave_event(stream);
@@ -428,6 +434,73 @@ weir_status weir_capture_end(weir_capture_pool *captures)
     return WEIR_OK;
 }
 
+/* --- lending --- */
+
+weir_status weir_capture_lend(weir_capture_pool *captures, weir_stream *stream)
+{
+    weir_status status = check("weir_capture_lend", captures);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_pool *pool = captures->pool;
+    if (stream == NULL || stream->pool != pool || is_stand_in(stream)) {
+        return weir__refuse_stream("weir_capture_lend", pool, stream);
+    }
+    weir_stream *now = stream;
+    status = stream->quick == NULL ? weir__capture_route(&now) : WEIR_OK;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    pool_lock(pool);
+    const bool none = captures->first == NULL;
+    const bool busy = captures->open || now != stream || captures->lent_to != NULL ||
+                      atomic_load_explicit(&stream->borrows, memory_order_relaxed) != NULL;
+    if (!none && !busy) {
+        captures->lent_to = stream;
+        captures->first->as.of = stream;
+        captures->first->native = stream->native;
+        if (!pool->asks) {
+            stream->quick = NULL;
+        }
+        atomic_store_explicit(&stream->borrows, captures->first, memory_order_release);
+    }
+    pool_unlock(pool);
+    if (none) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_capture_lend: nothing has been captured");
+    }
+    return busy ? weir_refuse(WEIR_ERR_BUSY, "weir_capture_lend: a capture is under way, or memory is lent already")
+                : WEIR_OK;
+}
+
+weir_status weir_capture_reclaim(weir_capture_pool *captures)
+{
+    const weir_status status = check("weir_capture_reclaim", captures);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    weir_pool *pool = captures->pool;
+    (void)weir__order_poll(pool); /* a block may have waited for work of other streams */
+    pool_lock(pool);
+    weir_stream *stream = captures->lent_to;
+    const uint64_t bytes = captures->lent_bytes;
+    if (stream != NULL && bytes == 0) {
+        captures->lent_to = NULL;
+        if (!pool->asks && stand_in_of(stream) == NULL) {
+            stream->quick = pool;
+        }
+        atomic_store_explicit(&stream->borrows, NULL, memory_order_release);
+    }
+    pool_unlock(pool);
+    if (stream == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_capture_reclaim: no memory is lent");
+    }
+    return bytes == 0
+               ? WEIR_OK
+               : weir_refuse(WEIR_ERR_BUSY, "weir_capture_reclaim: %" PRIu64 " bytes of lent memory are in use", bytes);
+}
+
+/* --- counters --- */
+
 /* Returns the bytes of blocks from outside of captures that were freed in a capture, while work from before the capture
  * is not known to be complete: their memory has not gone to the stand-ins yet. Pool lock held. */
 static uint64_t pending_bytes(const struct weir_capture_pool *captures)
@@ -461,6 +534,7 @@ weir_status weir_capture_get_stats(weir_capture_pool *captures, weir_capture_sta
         facts.free_bytes += lane.bytes;
         facts.live_bytes += stand_in->as.live_bytes;
     }
+    facts.lent_bytes = captures->lent_bytes;
     pool_unlock(pool);
     return weir_struct_report(stats, &facts, sizeof(facts), "weir_capture_get_stats: stats");
 }

@@ -250,29 +250,30 @@ static weir_status check_request(const weir_pool *pool, const weir_stream *strea
     return WEIR_OK;
 }
 
-/* Serves a request on a stream that is being captured, by its stand-in. The graph uses the block for as long as it
- * exists, whatever stream frees the block. */
-static weir_status alloc_in_capture(weir_stream *stand_in, uint64_t size, uint64_t align, weir_block **out,
-                                    weir_tag wanted)
+/* Returns the tag of a request that a stand-in serves: `wanted`, or that of the stream for which it stands. */
+static weir_tag tag_through(weir_stream *stand_in, weir_tag wanted)
 {
-    WEIR_ASSERT(is_stand_in(stand_in) && outside_stream_lock(stand_in));
-    weir_pool *pool = stand_in->owner;
-    weir_block *block = NULL;
     if (wanted == TAG_OF_STREAM) {
         stream_visit(stand_in->as.of);
         wanted = stand_in->as.of->tag;
         stream_unlock(stand_in->as.of);
     }
-    stream_lock(stand_in);
-    weir_status status = serve_missed(stand_in, size, align, false, &block, wanted);
-    if (status != WEIR_OK) {
-        return status;
-    }
+    return wanted;
+}
+
+/* Makes a new block of a stand-in one whose memory stays with the stand-in, whatever stream frees it. Without host
+ * memory the block is freed. */
+static weir_status keep_for_graph(weir_stream *stand_in, weir_block *block, bool lent, weir_block **out)
+{
+    weir_pool *pool = stand_in->owner;
+    WEIR_ASSERT(is_stand_in(stand_in) && outside_pool_lock(pool));
     pool_lock(pool);
     const bool added = add_use(block, stand_in) != NULL;
     if (added) {
         block_uses(block)->stand_in = stand_in->serial;
+        block_uses(block)->lent = lent;
         stand_in->as.live_bytes += block_capacity(block);
+        stand_in->as.captures->lent_bytes += lent ? block_capacity(block) : 0;
     }
     pool_unlock(pool);
     if (!added) {
@@ -281,6 +282,50 @@ static weir_status alloc_in_capture(weir_stream *stand_in, uint64_t size, uint64
     }
     *out = block;
     return WEIR_OK;
+}
+
+/* Serves a request on a stream that is being captured, by its stand-in. The graph uses the block for as long as it
+ * exists, whatever stream frees the block. */
+static weir_status alloc_in_capture(weir_stream *stand_in, uint64_t size, uint64_t align, weir_block **out,
+                                    weir_tag wanted)
+{
+    WEIR_ASSERT(is_stand_in(stand_in) && outside_stream_lock(stand_in));
+    weir_block *block = NULL;
+    wanted = tag_through(stand_in, wanted);
+    stream_lock(stand_in);
+    const weir_status status = serve_missed(stand_in, size, align, false, &block, wanted);
+    return status == WEIR_OK ? keep_for_graph(stand_in, block, false, out) : status;
+}
+
+/* Serves a request of a stream from memory that graphs have lent to it, if a free range of them is large enough. The
+ * request is then one of their first stand-in, which comes after all captures. *served tells if it was. */
+static weir_status alloc_lent(weir_stream *stand_in, uint64_t size, uint64_t align, weir_block **out, weir_tag wanted,
+                              bool *served)
+{
+    weir_pool *pool = stand_in->owner;
+    WEIR_ASSERT(is_stand_in(stand_in) && stand_in == stand_in->as.captures->first);
+    weir_block *block = NULL;
+    const uint64_t multiple = align != 0 ? align : pool->granule_mask + 1;
+    wanted = tag_through(stand_in, wanted);
+    stream_lock(stand_in);
+    pool_lock(pool);
+    for (weir_stream *from = stand_in; from != NULL && block == NULL; from = from->as.next) {
+        const weir_tick limit = from == stand_in ? WEIR_TICK_MAX : clock_at(stand_in, from->lane);
+        (void)take_from_lane(pool, stand_in, size, from->lane, limit, size, multiple, false, &block);
+    }
+    if (block != NULL) {
+        begin_block(stand_in, block, size);
+        pool->counts.served[WEIR_RUNG_LANE]++;
+    }
+    pool_unlock(pool);
+    *served = block != NULL;
+    if (block == NULL) {
+        stream_unlock(stand_in);
+        return WEIR_OK;
+    }
+    stand_in->counters.misses++;
+    (void)finish_alloc(pool, stand_in, align, block, &block, wanted);
+    return keep_for_graph(stand_in, block, true, out);
 }
 
 /* Slow path of weir_pool_alloc: checks the arguments and waits for the stream's lock. */
@@ -296,6 +341,14 @@ static OUT_OF_LINE weir_status alloc_slow(weir_pool *pool, weir_stream *stream, 
     }
     if (UNLIKELY(is_stand_in(stream))) {
         return alloc_in_capture(stream, size, align, out, wanted);
+    }
+    weir_stream *lender = atomic_load_explicit(&stream->borrows, memory_order_acquire);
+    if (UNLIKELY(lender != NULL)) {
+        bool served = false;
+        status = alloc_lent(lender, size, align, out, wanted, &served);
+        if (served) {
+            return status;
+        }
     }
     stream_lock(stream);
     front_unload(stream);
@@ -641,6 +694,16 @@ static bool keeps_order(weir_block *block, const weir_stream *stand_in)
     return kept;
 }
 
+/* Returns the stream in whose order a live block is freed: the stand-in, for a block in memory that it has lent to the
+ * stream; else the stream. */
+static weir_stream *freeing_stream(const weir_block *block, weir_stream *stream)
+{
+    weir_stream *lender = atomic_load_explicit(&stream->borrows, memory_order_acquire);
+    const bool comes_back = lender != NULL && !is_stand_in(stream) && (state_word(block) & BLOCK_USED) != 0 &&
+                            block_stream(block) == lender && block_uses(block)->lent;
+    return comes_back ? lender : stream;
+}
+
 /* Slow path of weir_pool_free: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
@@ -658,6 +721,7 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     }
     struct block_uses *uses = state_of(block) == BLOCK_LIVE ? block_uses(block) : NULL;
     if (uses != NULL) {
+        stream = freeing_stream(block, stream);
         close_uses(uses);
     }
     if (!weir__stream_lock_try_shared(&stream->lock)) {

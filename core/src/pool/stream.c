@@ -204,10 +204,18 @@ weir_status weir_pool_stream(weir_pool *pool, void *native_stream, weir_stream *
     return WEIR_OK;
 }
 
+static bool borrows(const weir_stream *stream)
+{
+    return atomic_load_explicit(&stream->borrows, memory_order_acquire) != NULL;
+}
+
 weir_status weir_stream_retire(weir_pool *pool, weir_stream *stream)
 {
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_retire", pool, stream);
+    }
+    if (borrows(stream)) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_stream_retire: the stream borrows memory of graphs; reclaim it first");
     }
     (void)weir__order_flush(stream);
     if (pool->ordered) {
@@ -227,6 +235,9 @@ weir_status weir_stream_ended(weir_pool *pool, weir_stream *stream)
 {
     if (pool == NULL || stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_stream_ended", pool, stream);
+    }
+    if (borrows(stream)) {
+        return weir_refuse(WEIR_ERR_BUSY, "weir_stream_ended: the stream borrows memory of graphs; reclaim it first");
     }
     weir__order_retire(stream);
     return WEIR_OK;

@@ -426,7 +426,8 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
                             .free_bytes = stats.bytes,
                             .largest_bytes = stats.largest_bytes,
                             .waits_for = last > limits[lane] ? last : 0,
-                            .of_graph = of_graph};
+                            .of_graph = of_graph,
+                            .lent = of_graph && pool->streams[lane]->as.captures->lent_to != NULL};
         record->lane_count = kept + 1;
     }
 }
@@ -707,7 +708,8 @@ static void say_lanes(struct text *text, const weir_oom_record *record)
         if (lane->stream == 0) {
             say(text, "any stream");
         } else {
-            say(text, lane->of_graph ? "a graph of stream %u" : "stream %u", lane->stream);
+            say(text, lane->of_graph ? "a graph of stream %u%s" : "stream %u%s", lane->stream,
+                lane->lent ? ", lent to it" : "");
         }
         say(text, ": %s, the largest %s", plain_size(lane->free_bytes, a), plain_size(lane->largest_bytes, b));
         if (lane->largest_bytes < record->size) {
@@ -778,7 +780,8 @@ static void say_advice(struct text *text, const weir_oom_record *record, const w
         say(text, "ask for at most %" PRIu64 " bytes (%s)", advice->bytes, plain_size(advice->bytes, a));
         break;
     case WEIR_ADVICE_END_GRAPH:
-        say(text, "destroy the graph that was captured on stream %u, or release its capture pool", advice->stream);
+        say(text, "destroy the graph that was captured on stream %u, release its capture pool, or lend its memory",
+            advice->stream);
         break;
     case WEIR_ADVICE_UNPIN:
         say(text, "end the pins, which keep %s of idle memory", plain_size(advice->bytes, a));

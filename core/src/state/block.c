@@ -300,6 +300,9 @@ void weir__block_leave_locked(weir_pool *pool, weir_block *block)
         weir_stream *stream = block_stream(block);
         if (block_uses(block)->stand_in == stream->serial) {
             stream->as.live_bytes -= block_capacity(block);
+            if (block_uses(block)->lent) {
+                stream->as.captures->lent_bytes -= block_capacity(block);
+            }
         }
         weir__block_drop_uses(block);
     }

@@ -53,6 +53,7 @@ struct block_uses {
     struct weir_use freed; /* the use by the stream that frees the block; in the list once the block is freed */
     weir_block *next;      /* next block in the list of pending blocks */
     uint64_t stand_in;     /* serial number of the block's stream, if that is a stand-in, which counts the block */
+    bool lent;             /* the block is of no graph: it lies in memory that graphs have lent */
 };
 
 static inline uint64_t block_address(const weir_block *block)

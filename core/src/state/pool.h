@@ -138,6 +138,8 @@ struct weir_capture_pool {
     weir_stream *first;             /* stand-ins; the first stands for the stream on which captures begin */
     bool released;                  /* no graph of a capture pool exists any more */
     bool open;                      /* a capture has begun, and is not known to have ended */
+    weir_stream *lent_to;           /* the stream that borrows idle memory of the graphs; NULL: none */
+    uint64_t lent_bytes;            /* in blocks of that stream in lent memory */
     uint64_t begun;                 /* captures begun */
     uint64_t number;                /* from 1; never used twice in a pool */
     atomic_uint holds;

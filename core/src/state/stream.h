@@ -123,6 +123,8 @@ struct weir_stream {
     atomic_bool
         told; /* the program has told that the stream is being captured: no event is recorded any more. Set under
                          the stream's lock, read under either lock */
+    _Atomic(weir_stream *) borrows; /* the stand-in whose memory is lent to this stream; else NULL. Read without the
+                                       lock */
     struct stand_in as;
     bool retired;
     uint64_t waited;     /* the latest wait round in which this stream was waited for */

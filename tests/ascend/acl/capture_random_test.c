@@ -2,9 +2,9 @@
  *
  * A program has three streams and one pool, with regions or virtual memory, tight limits or none, whose captures the
  * device tells or the program (a capture pool). It allocates, works and frees inside and outside of captures, forks and
- * joins streams in them, and launches and destroys graphs. The auditor knows the blocks: it finds memory that the pool
- * hands out while earlier work or a graph may still touch it, also in later launches. No capture may break, and no
- * stream that is not captured may be drawn into one.
+ * joins streams in them, launches and destroys graphs, and borrows the idle memory of a capture pool between launches.
+ * The auditor knows the blocks: it finds memory that the pool hands out while earlier work or a graph may still touch
+ * it, also in later launches. No capture may break, and no stream that is not captured may be drawn into one.
  */
 #include "acl_test.h"
 
@@ -42,6 +42,9 @@ struct program {
     aclrtEvent event;
     bool captured[STREAMS];
     bool capturing;
+    bool lent;            /* idle memory of the graphs is lent to a stream */
+    bool captured_before; /* the capture pool has had a capture */
+    uint64_t lent_most;   /* bytes that a stream has borrowed at once */
     size_t origin;
     struct held held[BLOCKS];
     size_t count;
@@ -138,12 +141,43 @@ static void sync_all(struct program *p)
     }
 }
 
+/* Lends the idle memory of the graphs to a stream, which waits for all launches so far. */
+static void lend(struct program *p)
+{
+    const size_t stream = rnd(p, STREAMS);
+    if (p->captures == NULL || p->capturing || p->lent || !p->captured_before) {
+        return;
+    }
+    for (size_t i = 0; i < STREAMS; i++) {
+        if (i != stream) {
+            order(p, i, stream);
+        }
+    }
+    ok(weir_capture_lend(p->captures, p->stream[stream]));
+    p->lent = true;
+}
+
+/* Returns false if lent memory is still in use: then there is no launch and no capture. */
+static bool reclaim(struct program *p)
+{
+    weir_capture_stats stats = WEIR_CAPTURE_STATS_INIT;
+    if (p->lent) {
+        ok(weir_capture_get_stats(p->captures, &stats));
+        p->lent_most = stats.lent_bytes > p->lent_most ? stats.lent_bytes : p->lent_most;
+        const weir_status status = weir_capture_reclaim(p->captures);
+        assert_true(status == WEIR_OK || status == WEIR_ERR_BUSY);
+        p->lent = status != WEIR_OK;
+    }
+    return !p->lent;
+}
+
 static void begin(struct program *p)
 {
     const size_t stream = rnd(p, STREAMS);
-    if (p->capturing || p->graph_count == GRAPHS) {
+    if (p->capturing || p->graph_count == GRAPHS || !reclaim(p)) {
         return;
     }
+    p->captured_before = true;
     if (p->captures != NULL) {
         sync_all(p); /* the auditor judges blocks at the capture, when an earlier graph may run */
         ok(weir_capture_begin(p->captures, p->stream[stream]));
@@ -207,7 +241,7 @@ static void execute(struct program *p)
         return;
     }
     const struct graph *graph = &p->graphs[rnd(p, p->graph_count)];
-    if (!graph->launches || p->captured[graph->origin]) {
+    if (!graph->launches || p->captured[graph->origin] || !reclaim(p)) {
         return;
     }
     if (p->captures != NULL) {
@@ -241,7 +275,7 @@ static void destroy(struct program *p)
 
 static void step(struct program *p)
 {
-    static void (*const rare[])(struct program *) = {begin, end, execute, execute, destroy, sync, fork_or_join};
+    static void (*const rare[])(struct program *) = {begin, end, execute, execute, destroy, sync, fork_or_join, lend};
     const uint64_t kind = rnd(p, 16);
     if (kind < 6) {
         alloc(p);
@@ -290,6 +324,11 @@ static void finish(struct program *p)
     while (p->count > 0) {
         give(p, p->count - 1);
     }
+    sync_all(p);
+    for (size_t i = 0; i < STREAMS; i++) {
+        ok(weir_stream_synced(p->pool, p->stream[i]));
+    }
+    assert_true(reclaim(p));
     ok(weir_acl_destroy_event(p->pool, p->event));
 }
 
@@ -325,6 +364,7 @@ static void expect_no_finding(uint64_t seed)
 TEST(random_programs_with_captures)
 {
     const uint64_t count = seeds_count(150, 1);
+    uint64_t lent = 0; /* programs that had lent memory in use at a reclaim */
     for (uint64_t seed = seeds_first(); seed < seeds_first() + count; seed++) {
         struct program p = {.random = seed * 977 + 1};
         make_pool_for(&p);
@@ -337,7 +377,9 @@ TEST(random_programs_with_captures)
         end_streams(&p);
         ok(weir_device_destroy(p.device));
         expect_no_finding(seed);
+        lent += p.lent_most != 0;
     }
+    assert_true(lent > 0 || count < 150);
 }
 
 static void *play(void *program)

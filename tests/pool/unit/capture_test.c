@@ -493,6 +493,130 @@ TEST(the_bytes_of_a_capture_pool_do_not_wait)
     end(&w);
 }
 
+/* --- lending --- */
+
+/* Captures BIG bytes on stream 0 and lends them to `stream`. Returns their address. */
+static uint64_t capture_and_lend(struct world *w, uint32_t flags, weir_capture_pool **captures, size_t stream)
+{
+    begin(w, flags);
+    assert_int_equal(weir_capture_pool_create(w->pool, captures), WEIR_OK);
+    assert_int_equal(weir_capture_lend(*captures, w->stream[stream]), WEIR_ERR_INVALID); /* nothing is captured */
+    assert_int_equal(weir_capture_begin(*captures, w->stream[0]), WEIR_OK);
+    assert_int_equal(weir_capture_lend(*captures, w->stream[stream]), WEIR_ERR_BUSY);
+    weir_block *block = take(w, 0, BIG);
+    const uint64_t address = weir_block_address(block);
+    give(w, block, 0);
+    assert_int_equal(weir_capture_end(*captures), WEIR_OK);
+    assert_int_equal(weir_capture_lend(*captures, w->stream[stream]), WEIR_OK);
+    return address;
+}
+
+static uint64_t lent_bytes(weir_capture_pool *captures)
+{
+    weir_capture_stats stats = WEIR_CAPTURE_STATS_INIT;
+    assert_int_equal(weir_capture_get_stats(captures, &stats), WEIR_OK);
+    return stats.lent_bytes;
+}
+
+/* Memory of graphs serves other work between launches, again and again, and comes back for the next capture. */
+TEST(memory_of_graphs_is_lent)
+{
+    static const uint32_t flags[] = {WEIR_POOL_CAPTURES_TOLD, 0};
+    for (size_t i = 0; i < 2; i++) {
+        struct world w;
+        weir_capture_pool *captures = NULL;
+        const uint64_t address = capture_and_lend(&w, flags[i], &captures, 1);
+        for (int round = 0; round < 2; round++) {
+            weir_block *block = take(&w, 1, BIG);
+            assert_int_equal(weir_block_address(block), address);
+            assert_int_equal(lent_bytes(captures), BIG);
+            weir_block *more = take(&w, 1, BIG); /* has no room in it */
+            assert_int_not_equal(weir_block_address(more), address);
+            assert_int_equal(lent_bytes(captures), BIG);
+            give(&w, block, 1);
+            give(&w, more, 1);
+            assert_int_equal(lent_bytes(captures), 0);
+        }
+        assert_int_not_equal(address_of_next(&w, 2, BIG), address); /* it is lent to stream 1 alone */
+        assert_int_equal(weir_capture_reclaim(captures), WEIR_OK);
+        assert_int_not_equal(address_of_next(&w, 1, BIG), address);
+        assert_int_equal(weir_capture_begin(captures, w.stream[2]), WEIR_OK);
+        assert_int_equal(address_of_next(&w, 2, BIG), address);
+        assert_int_equal(weir_capture_end(captures), WEIR_OK);
+        assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+        end(&w);
+    }
+}
+
+/* Lent memory does not come back before it is free, and then with all work on it complete. */
+TEST(lent_memory_in_use_is_not_reclaimed)
+{
+    struct world w;
+    weir_capture_pool *captures = NULL;
+    const uint64_t address = capture_and_lend(&w, WEIR_POOL_CAPTURES_TOLD, &captures, 1);
+    weir_block *block = take(&w, 1, BIG);
+    assert_int_equal(weir_block_address(block), address);
+    assert_int_equal(weir_capture_reclaim(captures), WEIR_ERR_BUSY);
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_ERR_BUSY);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_ERR_BUSY);
+    assert_int_equal(weir_capture_lend(captures, w.stream[2]), WEIR_ERR_BUSY);
+    assert_int_equal(weir_stream_retire(w.pool, w.stream[1]), WEIR_ERR_BUSY);
+    assert_int_equal(weir_stream_ended(w.pool, w.stream[1]), WEIR_ERR_BUSY);
+    assert_int_equal(weir_pool_use(w.pool, block, w.stream[2]), WEIR_OK);
+    give(&w, block, 1);
+    assert_int_equal(weir_capture_reclaim(captures), WEIR_ERR_BUSY); /* stream 2 may still use it */
+    assert_non_null(strstr(weir_last_error(), "4194304 bytes of lent memory"));
+    block = take(&w, 1, BIG);
+    assert_int_not_equal(weir_block_address(block), address);
+    give(&w, block, 1);
+    w.graphs.fake.event_complete = true;
+    assert_int_equal(weir_capture_reclaim(captures), WEIR_OK);
+    assert_int_equal(weir_capture_reclaim(captures), WEIR_ERR_INVALID);
+    assert_int_equal(weir_stream_retire(w.pool, w.stream[1]), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    assert_true(comes_back(&w, 2, address));
+    end(&w);
+}
+
+/* A lent block that another stream frees comes back when the work of that stream is complete. */
+TEST(a_lent_block_is_freed_on_another_stream)
+{
+    struct world w;
+    weir_capture_pool *captures = NULL;
+    const uint64_t address = capture_and_lend(&w, WEIR_POOL_CAPTURES_TOLD, &captures, 1);
+    weir_block *block = take(&w, 1, BIG);
+    assert_int_equal(weir_block_address(block), address);
+    give(&w, block, 2);
+    assert_int_equal(weir_capture_reclaim(captures), WEIR_ERR_BUSY);
+    assert_int_not_equal(address_of_next(&w, 2, BIG), address);
+    w.graphs.fake.event_complete = true;
+    assert_int_equal(weir_capture_reclaim(captures), WEIR_OK);
+    assert_int_not_equal(address_of_next(&w, 2, BIG), address);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    end(&w);
+}
+
+/* While a stream that borrows is captured into another graph, its requests are those of the graph. */
+TEST(a_stream_that_borrows_is_captured)
+{
+    struct world w;
+    weir_capture_pool *captures = NULL;
+    weir_capture_pool *others = NULL;
+    const uint64_t address = capture_and_lend(&w, WEIR_POOL_CAPTURES_TOLD, &captures, 1);
+    assert_int_equal(weir_capture_pool_create(w.pool, &others), WEIR_OK);
+    assert_int_equal(weir_capture_begin(others, w.stream[1]), WEIR_OK);
+    assert_int_not_equal(address_of_next(&w, 1, BIG), address);
+    assert_int_equal(weir_capture_end(others), WEIR_OK);
+    assert_true(address_of_next(&w, 1, BIG / 2) - address < BIG);
+    assert_int_equal(address_of_next(&w, 1, BIG), address);
+    assert_int_equal(weir_capture_reclaim(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(others), WEIR_OK);
+    end(&w);
+}
+
+/* --- capture pools, further --- */
+
 /* A program may tell some captures of a pool that asks. */
 TEST(a_told_capture_follows_one_that_was_asked_for)
 {
@@ -654,6 +778,38 @@ TEST(a_refused_request_names_the_graph)
     assert_non_null(strstr(text, "destroy the graph that was captured on stream 2"));
     destroy_graph(&w, 1);
     assert_int_equal(weir_pool_alloc(w.pool, w.stream[0], BIG, 0, &block), WEIR_OK);
+    end(&w);
+}
+
+/* The record tells that memory of graphs is lent, and not to the stream of the request. */
+TEST(a_refused_request_knows_lent_memory)
+{
+    struct world w;
+    char text[2048];
+    weir_block *block = NULL;
+    weir_capture_pool *captures = NULL;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    begin_pool(&w, weir_caching_strategy(), WEIR_POOL_CAPTURES_TOLD, BIG, 2);
+    w.graphs.fake.event_complete = true;
+    assert_int_equal(weir_capture_pool_create(w.pool, &captures), WEIR_OK);
+    assert_int_equal(weir_capture_begin(captures, w.stream[0]), WEIR_OK);
+    (void)address_of_next(&w, 0, BIG);
+    assert_int_equal(weir_capture_end(captures), WEIR_OK);
+    assert_int_equal(weir_pool_alloc(w.pool, w.stream[1], BIG, 0, &block), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir_pool_get_oom(w.pool, &record), WEIR_OK);
+    assert_false(record.lanes[0].lent);
+    (void)weir_oom_explain(&record, text, sizeof(text));
+    assert_non_null(strstr(text, "or lend its memory"));
+    assert_int_equal(weir_capture_lend(captures, w.stream[1]), WEIR_OK);
+    assert_int_equal(weir_pool_alloc(w.pool, w.stream[0], BIG, 0, &block), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(weir_pool_get_oom(w.pool, &record), WEIR_OK);
+    assert_true(record.lanes[0].of_graph && record.lanes[0].lent);
+    assert_int_equal(record.lanes[0].stream, 2);
+    (void)weir_oom_explain(&record, text, sizeof(text));
+    assert_non_null(strstr(text, "a graph of stream 2, lent to it: 4.00 MiB"));
+    give(&w, take(&w, 1, BIG), 1); /* the advice */
+    assert_int_equal(weir_capture_reclaim(captures), WEIR_OK);
+    assert_int_equal(weir_capture_pool_release(captures), WEIR_OK);
     end(&w);
 }
 
