@@ -58,6 +58,7 @@ struct pytorch_settings {
 struct pytorch_settings_error {
     char text[200]; /* one sentence without a full stop; names the setting and the value */
     size_t at;      /* offset of the token in the text, for a mark below it */
+    bool no_memory; /* not the text: there is no host memory */
 };
 
 /* Fills in the defaults of a program. */

@@ -90,6 +90,9 @@ static bool fail_memory(struct run *run)
 
 static bool fail_status(struct run *run, const char *what, weir_status status)
 {
+    if (status == WEIR_ERR_INTERNAL && run->heap.torch != NULL) {
+        return fail_memory(run); /* the only reason of the model */
+    }
     const bool refused = status == WEIR_ERR_INVALID || status == WEIR_ERR_BUSY || status == WEIR_ERR_UNSUPPORTED;
     return fail(run, status, "%s: %s: %s: %s", run->trace->path, run->result->strategy->name, what,
                 refused ? weir_last_error() : weir_status_text(status));
@@ -113,7 +116,9 @@ static uint64_t capacity_of(const struct run *run)
     uint64_t capacity = run->options->capacity != 0 ? run->options->capacity : told;
     capacity = capacity != 0 ? capacity : REPLAY_MOST_CAPACITY;
     /* a limit is a pool's; for the model it is a smaller device */
-    const uint64_t limit = run->result->strategy->settings != NULL ? run->options->limit : 0;
+    const struct replay_options *options = run->options;
+    uint64_t limit = options->limit != 0 || options->pool == NULL ? options->limit : options->pool->limit_bytes;
+    limit = run->result->strategy->settings != NULL ? limit : 0;
     return limit != 0 && limit < capacity ? limit : capacity;
 }
 

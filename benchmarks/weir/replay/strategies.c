@@ -5,7 +5,6 @@
 #include <weir/caching.h>
 #include <weir/size_class.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +71,7 @@ struct replay_strategy *replay_strategy_with_settings(const char *name, size_t l
     const size_t before = (size_t)(bracket - name) + 1;
     struct owned_row *row = calloc(1, sizeof(*row) + 2 * length + 2);
     if (row == NULL) {
-        (void)snprintf(error->text, sizeof(error->text), "no host memory");
+        *error = (struct pytorch_settings_error){.text = "no host memory", .no_memory = true};
         return NULL;
     }
     char *text = row->name + length + 1;

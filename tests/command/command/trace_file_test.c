@@ -257,6 +257,8 @@ TEST(test_refused_configs_of_a_replay)
         {{.struct_size = 0}, "config has no struct_size"},
         {{.struct_size = sizeof(weir_trace_replay_config), .flags = 16}, "flags 0x10"},
         {{.struct_size = sizeof(weir_trace_replay_config), .strategy = "best"}, "there is no \"best\""},
+        {{.struct_size = sizeof(weir_trace_replay_config), .strategy = "pytorch[max_split_size_mb:1]"}, "too small"},
+        {{.struct_size = sizeof(weir_trace_replay_config), .strategy = "best[]"}, "there is no \"best[]\""},
         {{.struct_size = sizeof(weir_trace_replay_config), .strategy = "recorded"}, "there is no \"recorded\""},
         {{.struct_size = sizeof(weir_trace_replay_config), .capacity_bytes = 1}, "capacity_bytes 1: "},
         {{.struct_size = sizeof(weir_trace_replay_config), .pool = &with_device}, "device is not NULL"},

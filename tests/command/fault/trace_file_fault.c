@@ -14,7 +14,20 @@ static const char text[] = "#wtr 1\n#note a note\n@0 layer\n#stack 0 inner\n#sta
                            "a 5 1 2097152 1 0 addr=0x200000\ne 6 0 1\nx 7 0 0\nf 8 1 1 0\n";
 static const char two_devices[] = "#wtr 1\na 0 0 1048576 0 0 d=0\na 1 1 2097152 1 0 d=1\nf 2 0 0 0\nf 3 1 1 0\n";
 
-enum operation { READ, OF_DEVICE, WRITE, CACHING, VIRTUAL, PYTORCH, RECORDED, HAZARDS, LIMIT, OPERATIONS };
+enum operation {
+    READ,
+    OF_DEVICE,
+    WRITE,
+    CACHING,
+    VIRTUAL,
+    PYTORCH,
+    RECORDED,
+    TORCH,
+    MAPPED,
+    HAZARDS,
+    LIMIT,
+    OPERATIONS
+};
 
 static weir_trace *trace;
 static weir_trace *several;
@@ -32,8 +45,12 @@ static void take_sentence(void *ctx, const char *sentence)
 
 static weir_status replay(enum operation operation)
 {
-    static const char *const names[OPERATIONS] = {
-        [CACHING] = "caching", [VIRTUAL] = "caching+vm", [PYTORCH] = "pytorch", [RECORDED] = "recorded"};
+    static const char *const names[OPERATIONS] = {[CACHING] = "caching",
+                                                  [VIRTUAL] = "caching+vm",
+                                                  [PYTORCH] = "pytorch",
+                                                  [RECORDED] = "recorded",
+                                                  [TORCH] = "pytorch[max_split_size_mb:32]",
+                                                  [MAPPED] = "torch_npu[expandable_segments:True]"};
     size_t length = 0;
     weir_pool_config pool = WEIR_POOL_CONFIG_INIT;
     weir_trace_replay_config config = WEIR_TRACE_REPLAY_CONFIG_INIT;

@@ -233,7 +233,8 @@ static const char recorded[] = "recorded";
 struct order {
     weir_trace_replay_config config;
     weir_pool_config pool;
-    struct replay_strategy own; /* describes the caller's strategy; ops is NULL */
+    struct replay_strategy own;   /* describes the caller's strategy; ops is NULL */
+    struct replay_strategy *made; /* a row with settings, or NULL */
     const struct replay_strategy *strategy;
     struct replay_options options;
     uint64_t pad_bytes;
@@ -278,6 +279,22 @@ static weir_status adopt_config(const weir_trace_replay_config *given, struct or
     return WEIR_OK;
 }
 
+/* Makes the row of a name such as pytorch[max_split_size_mb:128]. */
+static weir_status make_strategy(struct order *order, const char *name)
+{
+    struct pytorch_settings_error error = {.text = ""};
+    order->made = replay_strategy_with_settings(name, strlen(name), &error);
+    order->strategy = order->made;
+    if (order->made != NULL) {
+        return WEIR_OK;
+    }
+    if (error.text[0] == '\0') {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_trace_replay: strategy: there is no \"%s\"", name);
+    }
+    return weir_refuse(error.no_memory ? WEIR_ERR_NO_MEMORY : WEIR_ERR_INVALID, "weir_trace_replay: strategy: %s",
+                       error.text);
+}
+
 /* Selects the strategy: the one that the settings name, else the one in the pool's settings, else "caching". */
 static weir_status find_strategy(struct order *order)
 {
@@ -294,9 +311,7 @@ static weir_status find_strategy(struct order *order)
     }
     name = name != NULL ? name : "caching";
     order->strategy = replay_strategy_find(name, strlen(name));
-    return order->strategy != NULL
-               ? WEIR_OK
-               : weir_refuse(WEIR_ERR_INVALID, "weir_trace_replay: strategy: there is no \"%s\"", name);
+    return order->strategy != NULL ? WEIR_OK : make_strategy(order, name);
 }
 
 static weir_status check_trace(const struct trace *trace)
@@ -462,5 +477,6 @@ weir_status weir_trace_replay(const weir_trace *trace, const weir_trace_replay_c
         status = weir_struct_report(figures, &own, sizeof(own), "weir_trace_replay: figures");
     }
     replay_result_free(&result);
+    free(order.made);
     return status;
 }

@@ -165,7 +165,9 @@ typedef struct weir_trace_replay_config {
     size_t struct_size;
     /* A name of weir_trace_strategy, or "recorded": the figures of the recorded allocator itself, for which nothing is
      * simulated. NULL = the strategy of `pool`; if `pool` has no strategy, "caching". "caching" and "size_class" take
-     * regions, "caching+vm" and "size_class+vm" map memory; for the strategy of `pool` its flags decide. */
+     * regions, "caching+vm" and "size_class+vm" map memory; for the strategy of `pool` its flags decide.
+     * "pytorch[...]" and "torch_npu[...]": PyTorch's allocator and torch_npu's with the settings of PYTORCH_ALLOC_CONF
+     * and PYTORCH_NPU_ALLOC_CONF in the brackets; of `pool` they take limit_bytes only, as memory of the device. */
     const char *strategy;
     /* Settings of the pool as for weir_pool_create: limits, flags, growth, callbacks. Its members strategy and
      * strategy_config may give a strategy of the caller's own if `strategy` above is NULL; else they must be NULL.
