@@ -89,7 +89,7 @@ static void put_result(FILE *out, const struct comparison *comparison, const str
     put_time(out, result->p99_ns);
     put_time(out, result->p999_ns);
     put_number(out, simulated && enough != 0, enough);
-    put_number(out, simulated && comparison->trace->capture_count > 0, result->capture_bytes);
+    put_number(out, simulated && replay_knows_captures(comparison->trace, result), result->capture_bytes);
     (void)fputc('\n', out);
 }
 

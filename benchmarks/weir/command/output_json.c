@@ -206,7 +206,8 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "events_played", number(result->events_played));
     (void)json_object_set_new(object, "served", served_json(result));
     (void)json_object_set_new(object, "capture_bytes",
-                              comparison->trace->capture_count > 0 ? number(result->capture_bytes) : json_null());
+                              replay_knows_captures(comparison->trace, result) ? number(result->capture_bytes)
+                                                                               : json_null());
     (void)json_object_set_new(object, "pad_bytes", number(result->pad_bytes));
     (void)json_object_set_new(object, "recorded", recorded_json(comparison, result));
     (void)json_object_set_new(object, "recorded_oom", verdict_json(comparison, result));

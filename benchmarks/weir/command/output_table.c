@@ -136,7 +136,9 @@ static void print_captures(FILE *out, const struct comparison *comparison)
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
         if (!recorded_run_is(result)) {
-            (void)fprintf(out, "    %-13s %9s%s\n", result->strategy->name, format_size(text, result->capture_bytes),
+            const bool known = replay_knows_captures(comparison->trace, result);
+            (void)fprintf(out, "    %-13s %9s%s\n", result->strategy->name,
+                          known ? format_size(text, result->capture_bytes) : "-",
                           result->oom.happened ? ", until memory ran out" : "");
         }
     }

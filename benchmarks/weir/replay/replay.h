@@ -136,6 +136,13 @@ static inline uint64_t replay_start_number(const struct trace *trace)
     return trace->part != NULL ? trace->part->first : 0;
 }
 
+/* True if the trace has captures and the row knows their memory: the model of PyTorch's allocator with settings has no
+ * private pools, and plays the blocks of captures as ordinary ones. */
+static inline bool replay_knows_captures(const struct trace *trace, const struct replay_result *result)
+{
+    return trace->capture_count > 0 && result->strategy->settings == NULL;
+}
+
 /* Returns peak reserved over peak live bytes; 1 if no byte was live. */
 static inline double replay_ratio(const struct replay_result *result)
 {

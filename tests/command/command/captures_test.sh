@@ -32,6 +32,8 @@ strategies=direct,caching,pytorch
 good '3 captured graphs need, all together:' replay graphs.wtr --strategy $strategies
 grep -qE '^ +direct +10\.0 MiB$' out || complain 'the graphs of direct'  # two regions, which are never joined
 grep -qE '^ +pytorch +40\.0 MiB$' out || complain 'the graphs of pytorch' # a segment of 20 MiB for each stream
+good '3 captured graphs need, all together:' replay graphs.wtr --strategy 'pytorch[]'
+grep -qE '^ +pytorch\[\] +-$' out || complain 'the graphs of a model that does not know them'
 "$weir" replay plain.wtr | grep -q 'captured' && complain 'graphs of a trace without any'
 
 "$weir" replay graphs.wtr plain.wtr --strategy $strategies --csv >csv || complain 'no CSV'
