@@ -2,7 +2,8 @@
  *
  * Each worker has streams of its own, allocates, works and frees on them, retires them from time to time, and passes
  * blocks to other workers through a queue, with an event that orders the next user after the last. The receiving worker
- * continues to work with the block, or frees it on the stream that it came from. Meanwhile one more thread walks,
+ * continues to work with the block, or frees it on the stream that it came from. From time to time it pins the memory
+ * of a block, which is then the same until the unpin, whatever becomes of the block. Meanwhile one more thread walks,
  * checks, trims, reads statistics, looks up addresses, names tags, changes limits and asks which groups would fit. The
  * auditor must find nothing, check must pass at every moment, and no memory may be lost. Run under a thread sanitizer,
  * the program also shows that there is no data race.
@@ -22,12 +23,12 @@
  *   pool_threads [ROUNDS [SEED]]     or WEIR_ROUNDS and WEIR_SEED in the environment
  *
  * In the environment: WEIR_THREADS (4) workers over WEIR_STREAMS (8) streams; WEIR_SECONDS for each test replaces the
- * number of rounds.
- */
+ * number of rounds. / */
 #include "rig/test.h"
 #include "random_program.h"
 
 #include <weir/budget.h>
+#include <weir/pin.h>
 #include <weir/pool.h>
 #include <weir/sim.h>
 
@@ -101,6 +102,8 @@ struct worker {
     weir_block *held[most_held];
     struct fed_stream *home[most_held]; /* the stream that is ordered after all work so far */
     unsigned count;
+    uint64_t pinned;         /* the address of this worker's pin of one byte; 0: none */
+    weir_memory_info memory; /* under the pin when it was made */
     uint64_t allocs;
     uint64_t frees;
     uint64_t refused;
@@ -309,6 +312,27 @@ static void renew_stream(struct worker *w, struct fed_stream *own)
     expect(w, open_stream(w->shared, own));
 }
 
+static void unpin(struct worker *w)
+{
+    weir_memory_info now = WEIR_MEMORY_INFO_INIT;
+    expect(w, weir_pool_find_memory(w->shared->pool, w->pinned, &now) == WEIR_OK);
+    expect(w, now.address == w->memory.address && now.size == w->memory.size && now.handle == w->memory.handle);
+    expect(w, weir_pool_unpin(w->shared->pool, w->pinned, 1) == WEIR_OK);
+    w->pinned = 0;
+}
+
+static void pin_or_unpin(struct worker *w)
+{
+    if (w->pinned != 0) {
+        unpin(w);
+    } else if (w->count > 0) {
+        w->pinned = weir_block_address(w->held[0]);
+        w->memory = (weir_memory_info)WEIR_MEMORY_INFO_INIT;
+        expect(w, weir_pool_pin(w->shared->pool, w->pinned, 1) == WEIR_OK);
+        expect(w, weir_pool_find_memory(w->shared->pool, w->pinned, &w->memory) == WEIR_OK && w->memory.pins > 0);
+    }
+}
+
 static uint64_t some_size(struct worker *w)
 {
     switch (below(w, 4)) {
@@ -334,6 +358,8 @@ static void do_round(struct worker *w)
         receive(w);
     } else if (dice < 96) {
         renew_stream(w, some_stream(w));
+    } else if (dice < 97) {
+        pin_or_unpin(w);
     } else {
         weir_sim_advance(w->shared->sim, below(w, 50000));
     }
@@ -555,6 +581,9 @@ static void judge(struct shared *shared, struct worker *all)
     const char *why = "";
     give_parcels_back(shared, &all[0]);
     for (unsigned i = 0; i <= most_workers; i++) {
+        if (all[i].pinned != 0) {
+            unpin(&all[i]);
+        }
         report(&all[i]);
         allocs += all[i].allocs;
         frees += all[i].frees;
@@ -570,6 +599,7 @@ static void judge(struct shared *shared, struct worker *all)
     assert_int_equal(allocs, frees);
     assert_int_equal(stats.live_bytes, 0);
     assert_int_equal(stats.requested_bytes, 0);
+    assert_int_equal(stats.pinned_bytes, 0);
     for (weir_tag tag = 0; tag < 4; tag++) {
         weir_tag_stats held = WEIR_TAG_STATS_INIT;
         assert_int_equal(weir_pool_get_tag_stats(shared->pool, tag, &held), WEIR_OK);
