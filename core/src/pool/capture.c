@@ -208,8 +208,9 @@ static weir_stream *enter_graph(weir_stream *stream, uint64_t graph)
         weir__order_end_captures(captures);
         return NULL;
     }
+    tell(captures,
+         WEIR_OBSERVED_CAPTURE_BEGUN); /* now: once they are in the pool's list, another thread may end them */
     add_captures(captures);
-    tell(captures, WEIR_OBSERVED_CAPTURE_BEGUN);
     return stand_in;
 }
 
