@@ -18,7 +18,6 @@ enum { /* CUmemPool_attribute */
  * calls too. */
 #define GPU_DRIVER_LIST(X)                                                                                             \
     X(cuCtxSynchronize, "", (void))                                                                                    \
-    X(cuMemGetInfo, "_v2", (size_t * left, size_t * total))                                                            \
     X(cuMemsetD8Async, "", (CUdeviceptr address, unsigned char value, size_t size, CUstream stream))                   \
     X(cuMemcpyDtoHAsync, "_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream))                            \
     X(cuMemcpyHtoDAsync, "_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream))                      \

@@ -133,6 +133,40 @@ static bool look_at_record(struct strategy_jobs *all)
     return true;
 }
 
+/* Plays the first strategy again up to its peak and looks at its pool there. */
+static bool look_at_peak(struct strategy_jobs *all, struct replay_result *result)
+{
+    struct replay_result again;
+    struct replay_options options = all->options;
+    options.survey = true;
+    options.survey_event = result->worst_event;
+    options.no_audit = options.no_timing = true;
+    options.check = options.history = false;
+    options.repeat = 1;
+    options.progress = NULL;
+    const bool done = replay_run(all->comparison->trace, result->strategy, result->pad_bytes, &options, &again,
+                                 all->error, all->error_size);
+    result->peak = again.peak;
+    replay_result_free(&again);
+    return done;
+}
+
+/* The recorded allocator is what the person asks about; if its memory is not known, the first strategy. */
+static bool judge(struct strategy_jobs *all)
+{
+    struct comparison *comparison = all->comparison;
+    struct replay_result *result = &comparison->results[0];
+    if (!recorded_run_is(result) && !result->oom.happened && result->allocs + result->prior_blocks > 0 &&
+        !look_at_peak(all, result)) {
+        return false;
+    }
+    if (!verdict_of(comparison->trace, result, &comparison->verdict)) {
+        (void)snprintf(all->error, all->error_size, "no host memory");
+        return false;
+    }
+    return true;
+}
+
 static bool start(struct strategy_jobs *all, struct trace *trace)
 {
     const struct settings *settings = all->settings;
@@ -170,8 +204,9 @@ bool compare(const struct settings *settings, struct crew *crew, const struct pr
         return false;
     }
     comparison->result_count += settings->strategy_count;
-    return run_jobs(&all, play_strategy) && (!comparison->refused.found || run_jobs(&all, find_enough)) &&
-           (!settings->sweeps || sweep_limits(&all)) && (settings->host_rounds == 0 || measure_host(&all));
+    return run_jobs(&all, play_strategy) && judge(&all) &&
+           (!comparison->refused.found || run_jobs(&all, find_enough)) && (!settings->sweeps || sweep_limits(&all)) &&
+           (settings->host_rounds == 0 || measure_host(&all));
 }
 
 void comparison_drop(struct comparison *comparison)

@@ -3,8 +3,11 @@
 
 #include "bundled.h"
 #include "json.h"
+#include "output.h"
 #include "part_options.h"
+#include "replay/holders.h"
 #include "replay/recorded_run.h"
+#include "replay/verdict.h"
 #include "trace/trace.h"
 #include "units.h"
 
@@ -47,6 +50,8 @@ struct facts {
     uint64_t bytes[size_buckets];
     uint64_t duration_ns;
     uint64_t curve[curve_columns];
+    weir_oom_record at_peak; /* the holders when live memory peaked */
+    struct verdict verdict;  /* of the recorded allocator, if its memory is known */
 };
 
 static unsigned bucket_of(uint64_t size)
@@ -159,6 +164,27 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
     return enough;
 }
 
+/* Finds what holds the peak, and what the recorded allocator's memory consists of. Returns false when out of host
+ * memory. */
+static bool find_answers(const struct trace *trace, struct facts *facts)
+{
+    struct replay_result result;
+    size_t count = 0;
+    while (count < trace->event_count && trace_event_number(trace, count) <= facts->peak_event) {
+        count++;
+    }
+    facts->at_peak = (weir_oom_record)WEIR_OOM_RECORD_INIT;
+    if (!holders_at(trace, count, &facts->at_peak)) {
+        return false;
+    }
+    if (trace->device == TRACE_NO_INDEX || !recorded_run_known(trace)) {
+        return true;
+    }
+    const bool known = recorded_run(trace, false, &result) && verdict_of(trace, &result, &facts->verdict);
+    replay_result_free(&result);
+    return known;
+}
+
 /* --- text --- */
 
 static const char *kind_text(char kind)
@@ -209,6 +235,22 @@ static void print_curve(const struct facts *facts)
             (void)fputc(height >= row + 0.75 ? '#' : height > row + 0.25 ? '.' : ' ', stdout);
         }
         (void)fputc('\n', stdout);
+    }
+}
+
+static void print_answers(const struct facts *facts)
+{
+    char size[UNIT_TEXT];
+    char count[UNIT_TEXT];
+    for (uint32_t i = 0; i < facts->at_peak.holder_count && facts->tagged != 0; i++) {
+        const weir_oom_holder *holder = &facts->at_peak.holders[i];
+        (void)printf("  %-10s %s in %s block%s: %s\n", i == 0 ? "held by" : "",
+                     format_size(size, holder->requested_bytes), format_count(count, holder->blocks),
+                     holder->blocks == 1 ? "" : "s", holder->name);
+    }
+    if (facts->verdict.row != NULL) {
+        (void)printf("  verdict    %s event %s: %s\n", facts->verdict.refused ? "refused at" : "peak at",
+                     format_count(count, facts->verdict.event), facts->verdict.text);
     }
 }
 
@@ -299,6 +341,7 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     (void)printf("  before     %s in %s block%s\n", format_size(a, facts->prior_bytes),
                  format_count(b, facts->kinds[WEIR_TRACE_PRIOR]), facts->kinds[WEIR_TRACE_PRIOR] == 1 ? "" : "s");
     (void)printf("  peak live  %s at event %s\n", format_size(a, facts->peak_live), format_count(b, facts->peak_event));
+    print_answers(facts);
     (void)printf("  at the end %s in %s block%s\n", format_size(a, facts->end_live), format_count(b, facts->end_blocks),
                  facts->end_blocks == 1 ? "" : "s");
     print_captures(trace, facts);
@@ -355,7 +398,7 @@ static int read_facts(const char *name, const struct part_options *part, struct 
     if (status == EXIT_DONE && !part_choose(part, trace, error, sizeof(error))) {
         status = complain("info", false, "%s", error);
     }
-    if (status == EXIT_DONE && !gather_facts(*trace, facts)) {
+    if (status == EXIT_DONE && (!gather_facts(*trace, facts) || !find_answers(*trace, facts))) {
         status = complain("info", false, "%s: no host memory", name);
     }
     if (status != EXIT_DONE) {
@@ -397,6 +440,8 @@ static int show_traces(char *const *names, size_t count, const struct part_optio
             (void)json_object_set_new(object, "capture_pools", json_integer((json_int_t)facts.capture_pools));
             (void)json_object_set_new(object, "capture_pools_released", json_integer((json_int_t)facts.released));
             (void)json_object_set_new(object, "part", json_part(trace->part));
+            (void)json_object_set_new(object, "held_by", output_holders_json(&facts.at_peak));
+            (void)json_object_set_new(object, "verdict", output_cause_json(&facts.verdict));
             (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
             (void)json_array_append_new(all, object);
         } else if (form == FORM_LINE) {

@@ -10,6 +10,7 @@
 #include "replay/recorded_run.h"
 #include "replay/replay.h"
 #include "replay/sweep.h"
+#include "replay/verdict.h"
 #include "trace/out_file.h"
 
 /* The prices of device calls, from which simulated times follow. */
@@ -30,8 +31,9 @@ struct comparison {
     struct host_replay host;         /* empty if host allocators were not requested */
     bool timing;                     /* wall and processor times are wanted */
     struct recorded_oom refused;     /* the request on which the recorded program ran out of memory */
-    bool implied;                    /* the replay used refused.capacity, because no capacity was given */
-    uint64_t *enough;                /* [result_count] capacity with which request `refused` is served; 0 = none */
+    struct verdict verdict;
+    bool implied;     /* the replay used refused.capacity, because no capacity was given */
+    uint64_t *enough; /* [result_count] capacity with which request `refused` is served; 0 = none */
 };
 
 /* True if the output must name the device: the file uses several devices, or its only device is not device 0. */
@@ -72,6 +74,11 @@ void output_csv_head(FILE *out);
 void output_csv(FILE *out, const struct comparison *comparison);
 /* Returns the object of `weir replay --json`; NULL when out of host memory. */
 json_t *output_json(const struct comparison *comparison);
+
+/* Returns the verdict as an object, null if nothing is known. */
+json_t *output_cause_json(const struct verdict *verdict);
+/* Returns the largest holders as an array. */
+json_t *output_holders_json(const weir_oom_record *record);
 
 struct report_context {
     const char *command; /* the command line, as typed */

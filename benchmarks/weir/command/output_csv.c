@@ -13,7 +13,7 @@ void output_csv_head(FILE *out)
     (void)fputs(
         "trace,device,strategy,events,peak_live_bytes,peak_reserved_bytes,reserved_over_live,largest_free_bytes,"
         "free_bytes,oom_event,oom_size,device_calls,device_calls_after_peak,allocs_after_peak,device_time_ns,waits,"
-        "host_waits,hazards,p50_ns,p99_ns,p999_ns,enough_bytes,capture_bytes\n",
+        "host_waits,hazards,p50_ns,p99_ns,p999_ns,enough_bytes,capture_bytes,oom_cause\n",
         out);
 }
 
@@ -90,7 +90,7 @@ static void put_result(FILE *out, const struct comparison *comparison, const str
     put_time(out, result->p999_ns);
     put_number(out, simulated && enough != 0, enough);
     put_number(out, simulated && replay_knows_captures(comparison->trace, result), result->capture_bytes);
-    (void)fputc('\n', out);
+    (void)fprintf(out, ",%s\n", result->oom.happened ? verdict_word(result->oom.record.cause) : "");
 }
 
 void output_csv(FILE *out, const struct comparison *comparison)

@@ -61,7 +61,16 @@ static json_t *verdict_json(const struct comparison *comparison, const struct re
                      enough != 0 ? number(enough) : json_null());
 }
 
-static json_t *holders_json(const weir_oom_record *record)
+json_t *output_cause_json(const struct verdict *verdict)
+{
+    if (verdict->row == NULL) {
+        return json_null();
+    }
+    return json_pack("{s:s, s:o, s:b, s:s, s:o}", "row", verdict->row, "event", number(verdict->event), "refused",
+                     verdict->refused, "cause", verdict_word(verdict->cause), "text", json_text(verdict->text));
+}
+
+json_t *output_holders_json(const weir_oom_record *record)
 {
     json_t *all = json_array();
     for (uint32_t i = 0; i < record->holder_count; i++) {
@@ -129,10 +138,10 @@ static json_t *oom_json(const struct replay_oom *oom)
     }
     char *report = output_oom(oom);
     json_t *object =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", number(oom->event), "size", number(oom->size),
-                  "why", json_text(oom->why), "report", json_lines(report != NULL ? report : oom->why), "held_by",
-                  holders_json(&oom->record), "lanes", lanes_json(&oom->record), "regions", regions_json(&oom->record),
-                  "advice", advice_json(&oom->record));
+        json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "event", number(oom->event), "size",
+                  number(oom->size), "cause", verdict_word(oom->record.cause), "why", json_text(oom->why), "report",
+                  json_lines(report != NULL ? report : oom->why), "held_by", output_holders_json(&oom->record), "lanes",
+                  lanes_json(&oom->record), "regions", regions_json(&oom->record), "advice", advice_json(&oom->record));
     free(report);
     return object;
 }
@@ -282,6 +291,7 @@ json_t *output_json(const struct comparison *comparison)
                                "events", number(trace->event_count), "streams", number(trace->stream_count), "devices",
                                number(trace->device_count), "results", results);
     (void)json_object_set_new(object, "version", json_integer(OUTPUT_JSON_VERSION));
+    (void)json_object_set_new(object, "verdict", output_cause_json(&comparison->verdict));
     (void)json_object_set_new(object, "prices", prices_json(comparison->prices));
     (void)json_object_set_new(object, "device", number(trace->device));
     (void)json_object_set_new(object, "file_events", number(trace->file_event_count));

@@ -91,6 +91,16 @@ static void print_verdicts(FILE *out, const struct comparison *comparison)
     }
 }
 
+static void print_verdict(FILE *out, const struct verdict *verdict)
+{
+    if (verdict->row != NULL) {
+        (void)fprintf(out, "  verdict: %s, %s event %llu: ", verdict->row, verdict->refused ? "refused at" : "peak at",
+                      (unsigned long long)verdict->event);
+        clean_print(out, verdict->text, strlen(verdict->text));
+        (void)fputc('\n', out);
+    }
+}
+
 static void print_row(FILE *out, const struct replay_result *result)
 {
     char reserved[UNIT_TEXT];
@@ -312,6 +322,7 @@ static void print_rows(FILE *out, const struct comparison *comparison, bool colo
 void output_table(FILE *out, const struct comparison *comparison, bool colour)
 {
     print_heading(out, comparison);
+    print_verdict(out, &comparison->verdict);
     print_refused(out, comparison);
     output_recorded_notes(out, comparison);
     (void)fprintf(out, "  %-13s %11s %6s %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",

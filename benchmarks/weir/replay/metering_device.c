@@ -48,6 +48,11 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return weir_device_get_info(inner(ctx), info);
 }
 
+static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    return weir_device_memory_info(inner(ctx), free_bytes, total_bytes);
+}
+
 static void count_held(struct metering *metering, uint64_t more, uint64_t less)
 {
     metering->held_bytes += more;
@@ -162,7 +167,7 @@ WEIR__ORDERING_CALLS(CALL, GIVING)
 weir_status metering_init(struct metering *metering, weir_sim *sim, bool keep)
 {
     static const weir_device_ops ops = {
-        .struct_size = sizeof(ops), .get_info = get_info, WEIR__DEVICE_CALLS(SLOT, SLOT)};
+        .struct_size = sizeof(ops), .get_info = get_info, .memory_info = memory_info, WEIR__DEVICE_CALLS(SLOT, SLOT)};
     *metering = (struct metering){.sim = sim, .keep = keep, .event = -1};
     return weir_device_create(&ops, metering, &metering->device);
 }

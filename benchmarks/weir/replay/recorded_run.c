@@ -15,6 +15,8 @@
 
 #include "models/pytorch.h"
 #include "models/size_tree.h"
+#include "replay/holders.h"
+#include "replay/in_the_way.h"
 #include "replay/series.h"
 #include "replay/tags.h"
 
@@ -44,6 +46,7 @@ struct walk {
     uint64_t blind_bytes; /* bytes that the allocator holds at unknown addresses */
     struct block *blocks; /* [block_count] */
     uint64_t live_bytes;
+    uint32_t stream; /* of the latest block */
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
     size_t played; /* events played so far */
@@ -242,6 +245,7 @@ static void add_block(struct walk *walk, const weir_trace_event *event, uint32_t
     const uint32_t tag = replay_tag_of_event(event);
     *block = (struct block){event->address, size, capacity_of(walk, event, size), tag};
     place_block(walk, block, index);
+    walk->stream = event->stream != WEIR_TRACE_NONE ? event->stream : walk->stream;
     walk->live_bytes = sum_of(walk->live_bytes, size);
     if (walk->live_bytes > walk->result->peak_live_bytes) {
         walk->result->peak_live_bytes = walk->live_bytes;
@@ -357,11 +361,16 @@ static void stop(struct walk *walk)
 /* --- the free memory at one moment --- */
 
 struct survey {
+    struct span *spans; /* free ranges and live blocks in address order */
+    size_t span_count;
+    uint64_t run;         /* of the latest span */
+    uint64_t free_pieces; /* free ranges */
     uint64_t pieces;
     uint64_t block_bytes;   /* of the live blocks */
     uint64_t free_bytes;    /* held, and in no block */
     uint64_t largest_bytes; /* the largest free range */
     uint64_t usable_bytes;  /* largest free range that the stream may use */
+    uint64_t own_bytes;     /* free bytes that the stream may use */
 };
 
 static int by_address(const void *left, const void *right)
@@ -387,15 +396,33 @@ static struct block *live_blocks(const struct walk *walk, size_t *count)
     return live;
 }
 
-/* Counts `gap` free bytes of a piece. *run, the length of the free range in front of these bytes, grows by `gap`. */
-static void count_gap(struct survey *survey, const struct piece *piece, uint32_t stream, uint64_t gap, uint64_t *run)
+static void add_span(struct survey *survey, struct span span)
 {
+    span.run = survey->run;
+    survey->spans[survey->span_count++] = span;
+}
+
+/* Counts the free bytes from..to of a piece. *run, the length of the free range in front of these bytes, grows by
+ * them. */
+static void count_gap(struct survey *survey, const struct piece *piece, uint32_t stream, uint64_t from, uint64_t to,
+                      uint64_t *run)
+{
+    const uint64_t gap = to - from;
+    add_span(survey, (struct span){.start = from, .end = to});
+    survey->free_pieces += *run == 0;
     *run += gap;
     survey->free_bytes += gap;
     survey->largest_bytes = *run > survey->largest_bytes ? *run : survey->largest_bytes;
-    if ((piece->stream == stream || piece->stream == WEIR_TRACE_NONE) && *run > survey->usable_bytes) {
-        survey->usable_bytes = *run;
+    if (piece->stream == stream || piece->stream == WEIR_TRACE_NONE) {
+        survey->own_bytes += gap;
+        survey->usable_bytes = *run > survey->usable_bytes ? *run : survey->usable_bytes;
     }
+}
+
+/* True if one block may lie in both pieces: neighbours of an expandable segment. */
+static bool joins(const struct piece *before, const struct piece *piece)
+{
+    return before != NULL && before->mapped && piece->mapped && before->node.end == piece->node.start;
 }
 
 /* Measures the free ranges of all pieces: the bytes in no block. Blocks may overlap or lie outside the pieces. */
@@ -408,36 +435,50 @@ static void look_at_pieces(const struct walk *walk, const struct block *live, si
     size_t next = 0;
     for (const weir__tree_node *node = weir__tree_end(&walk->held, 0); node != NULL; node = weir__tree_step(node, 1)) {
         const struct piece *piece = piece_of(node);
-        const bool joined = before != NULL && before->mapped && piece->mapped && before->node.end == node->start &&
-                            covered < node->start;
+        const bool joined = joins(before, piece) && covered < node->start;
         run = joined ? run : 0;
+        survey->run += !joins(before, piece);
         for (; next < count && live[next].address < node->end; next++) {
             const uint64_t from = covered > node->start ? covered : node->start;
             if (live[next].address > from) {
-                count_gap(survey, piece, stream, live[next].address - from, &run);
+                count_gap(survey, piece, stream, from, live[next].address, &run);
                 run = 0;
             }
             const uint64_t end = live[next].address + live[next].capacity;
+            if (end > covered) {
+                const uint64_t start = live[next].address > covered ? live[next].address : covered;
+                add_span(survey, (struct span){.start = start, .end = end, .tag = live[next].tag, .taken = true});
+            }
             run = end > node->start ? 0 : run;
             covered = end > covered ? end : covered;
         }
         const uint64_t from = covered > node->start ? covered : node->start;
         if (from < node->end) {
-            count_gap(survey, piece, stream, node->end - from, &run);
+            count_gap(survey, piece, stream, from, node->end, &run);
         }
         survey->pieces++;
         before = piece;
     }
 }
 
+static size_t count_pieces(const struct walk *walk)
+{
+    size_t count = 0;
+    for (const weir__tree_node *node = weir__tree_end(&walk->held, 0); node != NULL; node = weir__tree_step(node, 1)) {
+        count++;
+    }
+    return count;
+}
+
 /* Measures the free memory at the present event of the walk, in total and for requests of `stream`. Returns false
- * when out of host memory. */
+ * when out of host memory. The caller frees survey->spans. */
 static bool survey_walk(const struct walk *walk, uint32_t stream, struct survey *survey)
 {
     size_t count;
     struct block *live = live_blocks(walk, &count);
-    *survey = (struct survey){0};
-    if (live == NULL) {
+    *survey = (struct survey){.spans = calloc(2 * count + 2 * count_pieces(walk) + 1, sizeof(struct span))};
+    if (live == NULL || survey->spans == NULL) {
+        free(live);
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -461,121 +502,112 @@ static bool walk_again(const struct trace *trace, size_t count, struct walk *wal
     return play(walk, count);
 }
 
-static bool survey_worst(const struct walk *walk, struct replay_result *result)
-{
-    struct walk again;
-    struct replay_result scratch;
-    struct survey survey = {0};
-    const bool done =
-        walk_again(walk->trace, walk->worst, &again, &scratch) && survey_walk(&again, WEIR_TRACE_NONE, &survey);
-    stop(&again);
-    result->free_bytes = survey.free_bytes;
-    result->largest_free_bytes = survey.largest_bytes;
-    result->lacks_addresses = scratch.lacks_addresses;
-    return done;
-}
+/* --- the record of a moment --- */
 
-/* --- the request that was refused --- */
-
-struct tag_bytes {
-    const char *text;
-    uint64_t bytes;
-    uint64_t blocks;
-};
-
-static int by_text(const void *left, const void *right)
-{
-    return strcmp(((const struct tag_bytes *)left)->text, ((const struct tag_bytes *)right)->text);
-}
-
-/* Inserts the tag into record->holders, sorted by bytes, if it is among the largest. */
-static void keep_holder(weir_oom_record *record, const struct tag_bytes *tag)
-{
-    uint32_t place = record->holder_count;
-    while (place > 0 && record->holders[place - 1].requested_bytes < tag->bytes) {
-        place--;
-    }
-    if (place == WEIR_OOM_ENTRIES || tag->blocks == 0) {
-        return;
-    }
-    const uint32_t kept = record->holder_count < WEIR_OOM_ENTRIES ? record->holder_count : WEIR_OOM_ENTRIES - 1;
-    memmove(&record->holders[place + 1], &record->holders[place], (kept - place) * sizeof(record->holders[0]));
-    record->holders[place] = (weir_oom_holder){.requested_bytes = tag->bytes, .blocks = tag->blocks};
-    replay_tags_fit_name(record->holders[place].name, tag->text);
-    record->holder_count = kept + 1;
-}
-
-/* Finds the tags with the most bytes in live blocks. Tags with the same text count as one. */
 static bool find_holders(const struct walk *walk, weir_oom_record *record)
 {
     const struct trace *trace = walk->trace;
-    const uint32_t count = trace->tag_count + 2;
-    struct tag_bytes *tags = calloc(count, sizeof(*tags));
-    if (tags == NULL) {
-        return false;
-    }
-    struct tag_bytes *untagged = &tags[trace->tag_count];
-    struct tag_bytes *prior = untagged + 1;
-    for (uint32_t tag = 0; tag < trace->tag_count; tag++) {
-        tags[tag].text = trace->tags[tag];
-    }
-    untagged->text = "untagged";
-    prior->text = "before the window";
-    for (uint32_t i = 0; i < trace->block_count; i++) {
-        const struct block *block = &walk->blocks[i];
-        struct tag_bytes *tag = block->tag == REPLAY_TAG_PRIOR  ? prior
-                                : block->tag == WEIR_TRACE_NONE ? untagged
-                                                                : &tags[block->tag];
-        tag->bytes = sum_of(tag->bytes, block->size);
-        tag->blocks += block->size != 0;
-    }
-    qsort(tags, count, sizeof(*tags), by_text);
-    for (uint32_t i = 0; i < count; i++) {
-        if (i + 1 < count && strcmp(tags[i].text, tags[i + 1].text) == 0) {
-            tags[i + 1].bytes = sum_of(tags[i + 1].bytes, tags[i].bytes);
-            tags[i + 1].blocks += tags[i].blocks;
-        } else {
-            keep_holder(record, &tags[i]);
+    struct tag_sum *sums = holders_start(trace);
+    for (uint32_t i = 0; sums != NULL && i < trace->block_count; i++) {
+        if (walk->blocks[i].size != 0) {
+            holders_add(trace, sums, walk->blocks[i].tag, walk->blocks[i].size);
         }
     }
-    free(tags);
+    return holders_end(trace, sums, record);
+}
+
+/* Names the blocks that are in the way of the request, and the tag that has the most bytes of them. */
+static bool find_pin(const struct trace *trace, const struct survey *survey, weir_oom_record *record)
+{
+    struct in_the_way pin;
+    if (!in_the_way_find(survey->spans, survey->span_count, record->size, &pin) || pin.blocks == 0) {
+        return true;
+    }
+    uint64_t *bytes = calloc((size_t)trace->tag_count + 1, sizeof(*bytes));
+    if (bytes == NULL) {
+        return false;
+    }
+    uint32_t most = trace->tag_count; /* untagged */
+    for (size_t i = pin.first; i < pin.end; i++) {
+        const struct span *span = &survey->spans[i];
+        const uint32_t tag = span->tag < trace->tag_count ? span->tag : trace->tag_count;
+        bytes[tag] += span->taken ? span->end - span->start : 0;
+        most = bytes[tag] > bytes[most] ? tag : most;
+    }
+    free(bytes);
+    record->advice[record->advice_count++] = (weir_oom_advice){
+        .kind = WEIR_ADVICE_FREE_BLOCKS,
+        .bytes = pin.bytes,
+        .blocks = pin.blocks,
+        .address = survey->spans[pin.first].start,
+        .size = survey->spans[pin.end - 1].end - survey->spans[pin.first].start,
+    };
+    if (most < trace->tag_count) {
+        replay_tags_fit_name(record->in_the_way, trace->tags[most]);
+    }
     return true;
 }
 
-static bool fill_record(const struct walk *walk, const struct recorded_oom *refused, weir_oom_record *record)
+/* Describes the present moment of the walk. record->size and record->stream are set. */
+static bool fill_record(const struct walk *walk, weir_oom_record *record)
 {
     struct survey survey;
-    *record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
-    if (!survey_walk(walk, refused->stream, &survey) || !find_holders(walk, record)) {
-        return false;
-    }
-    record->failure = 1;
-    record->size = refused->size;
-    record->stream = refused->stream;
+    const bool done = survey_walk(walk, record->stream, &survey) && find_holders(walk, record) &&
+                      (record->size == 0 || find_pin(walk->trace, &survey, record));
+    free(survey.spans);
     record->reserved_bytes = reserved_bytes(walk);
     record->requested_bytes = walk->live_bytes;
     record->live_bytes = survey.block_bytes;
     record->free_bytes = survey.free_bytes;
+    record->free_pieces = survey.largest_bytes != 0 ? survey.free_pieces : 0;
     record->largest_free_bytes = survey.largest_bytes;
     record->usable_bytes = survey.usable_bytes;
+    record->usable_free_bytes = walk->result->lacks_addresses ? survey.free_bytes : survey.own_bytes;
     record->regions = survey.pieces;
-    return true;
+    record->region_asked_bytes = record->size;
+    return done;
 }
 
+static bool survey_worst(const struct walk *walk, struct replay_result *result)
+{
+    struct walk again;
+    struct replay_result scratch;
+    result->peak = (weir_oom_record)WEIR_OOM_RECORD_INIT;
+    bool done = walk_again(walk->trace, walk->worst, &again, &scratch);
+    result->peak.stream = again.stream;
+    done = done && fill_record(&again, &result->peak);
+    stop(&again);
+    result->free_bytes = result->peak.free_bytes;
+    result->largest_free_bytes = result->peak.largest_free_bytes;
+    result->lacks_addresses = scratch.lacks_addresses;
+    weir_oom_judge(&result->peak);
+    return done;
+}
+
+/* The device is as large as the trace says, and at least as large as what was held and free together. */
 static bool explain_refusal(const struct trace *trace, struct replay_result *result)
 {
     const struct recorded_oom refused = recorded_oom_find(trace);
     struct walk again;
     struct replay_result scratch;
     struct replay_oom *oom = &result->oom;
+    weir_oom_record *record = &oom->record;
     if (!refused.found) {
         return true;
     }
     *oom = (struct replay_oom){.happened = true, .event = refused.event, .size = refused.size};
-    (void)snprintf(oom->why, sizeof(oom->why), "the device had %llu bytes free when %llu bytes were asked",
-                   (unsigned long long)refused.free_bytes, (unsigned long long)refused.size);
-    const bool done = walk_again(trace, refused.index, &again, &scratch) && fill_record(&again, &refused, &oom->record);
+    *record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
+    record->failure = 1;
+    record->size = refused.size;
+    record->stream = refused.stream;
+    const bool done = walk_again(trace, refused.index, &again, &scratch) && fill_record(&again, record);
     stop(&again);
+    const uint64_t capacity = trace->devices[trace->device].capacity;
+    const uint64_t known = sum_of(record->reserved_bytes, refused.free_bytes);
+    record->device_free_bytes = refused.free_bytes;
+    record->device_total_bytes = refused.free_bytes == 0 && capacity == 0 ? 0 : capacity > known ? capacity : known;
+    weir_oom_judge(record);
+    (void)snprintf(oom->why, sizeof(oom->why), "%s", record->text);
     return done;
 }
 

@@ -67,7 +67,8 @@ struct run {
     uint64_t live_peak;
     uint64_t calls_at_peak;
     uint64_t allocs_at_peak;
-    bool stopped; /* out of memory */
+    const struct track *latest; /* of the latest request */
+    bool stopped;               /* out of memory, or at the event to be looked at */
     bool crossed; /* a stream has used another stream's block, or a capture has begun: else no freed block is pending */
     char *error;
     size_t error_size;
@@ -212,6 +213,35 @@ static struct track *track_of(struct run *run, uint32_t number)
 
 /* --- figures --- */
 
+/* A model of an allocator with a cache for each stream: the free memory of other streams serves no request, though no
+ * work uses it. */
+static void keep_to_stream(const struct run *run, weir_oom_record *record)
+{
+    if (!run->result->strategy->models_padding || run->heap.pool == NULL) {
+        return;
+    }
+    uint64_t own = 0;
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < record->lane_count; i++) {
+        const weir_oom_lane *lane = &record->lanes[i];
+        own += lane->stream == record->stream ? lane->free_bytes : 0;
+        largest = lane->stream == record->stream ? lane->largest_bytes : largest;
+    }
+    record->usable_free_bytes = own;
+    record->usable_bytes = largest;
+    weir_oom_judge(record);
+}
+
+/* Describes the pool at its peak, if this is the event to be looked at, for the stream of the latest request. */
+static void survey(struct run *run, uint64_t event)
+{
+    if (run->options->survey && event == run->options->survey_event && run->latest != NULL) {
+        run->result->peak = (weir_oom_record)WEIR_OOM_RECORD_INIT;
+        (void)!replay_heap_survey(&run->heap, &run->latest->stream, run->live_bytes, &run->result->peak);
+        keep_to_stream(run, &run->result->peak);
+    }
+}
+
 static void note_reserved(struct run *run, uint64_t event)
 {
     if (run->metering.peak_bytes <= run->result->peak_reserved_bytes) {
@@ -223,6 +253,7 @@ static void note_reserved(struct run *run, uint64_t event)
     run->result->worst_event = event;
     run->result->free_bytes = figures.free_bytes;
     run->result->largest_free_bytes = figures.largest_free_bytes;
+    survey(run, event);
 }
 
 static void note_pending(struct run *run, struct replay_point *point)
@@ -273,7 +304,8 @@ static void note_oom(struct run *run, uint64_t event, const struct track *track,
     oom->event = event;
     oom->size = size;
     oom->record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
-    if (replay_heap_get_oom(&run->heap, &track->stream, size, &oom->record) == WEIR_OK) {
+    if (replay_heap_get_oom(&run->heap, &track->stream, size, run->live_bytes, &oom->record) == WEIR_OK) {
+        keep_to_stream(run, &oom->record);
         (void)snprintf(oom->why, sizeof(oom->why), "%s", oom->record.text);
     }
     if (run->heap.torch != NULL) {
@@ -311,6 +343,7 @@ static bool alloc_block(struct run *run, uint64_t event, uint32_t index, uint32_
         note_absurd(run, event, size);
         return true;
     }
+    run->latest = track;
     uint64_t began = run->options->no_timing ? 0 : wall_ns();
     const weir_tag named = run->heap.pool != NULL ? replay_tags_of(&run->tags, tag) : 0;
     weir_status status = replay_heap_alloc(&run->heap, &track->stream, size, align, named, &taken);
@@ -709,6 +742,9 @@ static bool play_events(struct run *run, uint64_t round, uint64_t rounds)
         if (run->metering.calls != calls) {
             calls = run->metering.calls;
             note_reserved(run, number);
+        }
+        if (run->options->survey && number >= run->options->survey_event) {
+            run->stopped = true;
         }
         if (run->options->history && round == 0) {
             note_pending(run, series_add(&run->series, i, number, run->live_bytes, run->metering.held_bytes));

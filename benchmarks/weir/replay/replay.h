@@ -32,9 +32,11 @@ struct replay_options {
     const weir_pool_config *pool;
     bool ignore_uses; /* do not tell the weir pool when a stream uses another stream's block */
     bool no_audit;
-    bool check;        /* call weir_pool_check after every event */
-    bool no_timing;    /* no clock reads around calls: ns_per_call stays 0 */
-    bool history;      /* keep the data that the report draws */
+    bool check;     /* call weir_pool_check after every event */
+    bool no_timing; /* no clock reads around calls: ns_per_call stays 0 */
+    bool history;   /* keep the data that the report draws */
+    bool survey;    /* stop at survey_event, the result's worst_event in an earlier run, and fill in result.peak */
+    uint64_t survey_event;
     uint32_t repeat;   /* play the events this many times; 0 = once */
     uint32_t jobs;     /* threads of sweep_run; 0 = one for each processor that the process may use */
     struct crew *crew; /* thread pool for sweep_run (jobs.h); NULL: sweep_run makes one with `jobs` threads */
@@ -83,6 +85,7 @@ struct replay_result {
     uint64_t peak_live_bytes; /* peak over the played events; below the trace's peak if memory ran out before it */
     uint64_t peak_reserved_bytes;
     struct replay_oom oom;
+    weir_oom_record peak;  /* the memory when reserved memory peaked (weir_pool_survey); text "": not looked at */
     uint64_t device_calls; /* all device calls, events and queries included */
     uint64_t warm_calls;   /* device calls after live memory first reached its peak */
     uint64_t warm_allocs;  /* allocs after live memory first reached its peak */

@@ -3,9 +3,6 @@
 
 #include <weir/budget.h>
 
-#include <inttypes.h>
-#include <stdio.h>
-
 static weir_status wait_all(void *ctx)
 {
     return weir_sim_sync(ctx);
@@ -132,32 +129,51 @@ void replay_heap_get_figures(struct replay_heap *heap, struct replay_heap_figure
     }
 }
 
+/* Fills in what the model tells of its memory. A request of 0 bytes: none has failed. */
+static void describe_torch(struct replay_heap *heap, const struct replay_stream *stream, uint64_t size,
+                           uint64_t live_bytes, weir_oom_record *record)
+{
+    struct torch_heap_stats stats;
+    torch_heap_get_stats(heap->torch, &stats);
+    *record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
+    record->failure = size != 0 ? heap->failures : 0;
+    record->size = size;
+    record->stream = stream->number;
+    record->reserved_bytes = stats.held_bytes;
+    record->requested_bytes = live_bytes;
+    record->live_bytes = stats.taken_bytes - stats.pending_bytes;
+    record->pending_bytes = stats.pending_bytes;
+    record->free_bytes = record->usable_free_bytes = stats.free_bytes;
+    record->largest_free_bytes = stats.largest_free_bytes;
+    record->regions = stats.segments;
+    record->usable_bytes = stats.usable_bytes;
+    record->device_status = WEIR_ERR_NO_MEMORY;
+    record->region_asked_bytes = size != 0 ? stats.asked_bytes : 0;
+    (void)!weir_device_memory_info(weir_sim_device(heap->sim), &record->device_free_bytes, &record->device_total_bytes);
+    if (stats.allowed_bytes != 0) { /* per_process_memory_fraction */
+        const uint64_t most = stats.allowed_bytes > stats.held_bytes ? stats.allowed_bytes - stats.held_bytes : 0;
+        record->device_free_bytes = most < record->device_free_bytes ? most : record->device_free_bytes;
+        record->device_total_bytes = stats.allowed_bytes;
+    }
+    weir_oom_judge(record);
+}
+
 weir_status replay_heap_get_oom(struct replay_heap *heap, const struct replay_stream *stream, uint64_t size,
-                                weir_oom_record *record)
+                                uint64_t live_bytes, weir_oom_record *record)
 {
     if (heap->torch == NULL) {
         return weir_pool_get_oom(heap->pool, record);
     }
-    struct torch_heap_stats stats;
-    torch_heap_get_stats(heap->torch, &stats);
-    *record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
-    record->failure = heap->failures;
-    record->size = size;
-    record->stream = stream->number;
-    record->limit_bytes = stats.allowed_bytes;
-    record->reserved_bytes = stats.held_bytes;
-    record->live_bytes = stats.taken_bytes - stats.pending_bytes;
-    record->pending_bytes = stats.pending_bytes;
-    record->free_bytes = stats.free_bytes;
-    record->largest_free_bytes = stats.largest_free_bytes;
-    record->regions = stats.segments;
-    record->usable_bytes = stats.usable_bytes;
-    record->region_asked_bytes = stats.asked_bytes;
-    record->device_status = WEIR_ERR_NO_MEMORY;
-    (void)snprintf(record->text, sizeof(record->text),
-                   "%" PRIu64 " bytes: %" PRIu64 " bytes are reserved, %" PRIu64 " of them allocated and %" PRIu64
-                   " free in the cache (at most %" PRIu64 " in one piece); the device gives no more%s",
-                   size, stats.held_bytes, stats.taken_bytes, stats.free_bytes, stats.largest_free_bytes,
-                   stats.allowed_bytes != 0 ? ", or per_process_memory_fraction allows no more" : "");
+    describe_torch(heap, stream, size, live_bytes, record);
+    return WEIR_OK;
+}
+
+weir_status replay_heap_survey(struct replay_heap *heap, const struct replay_stream *stream, uint64_t live_bytes,
+                               weir_oom_record *record)
+{
+    if (heap->torch == NULL) {
+        return weir_pool_survey(heap->pool, stream->pool, record);
+    }
+    describe_torch(heap, stream, 0, live_bytes, record);
     return WEIR_OK;
 }

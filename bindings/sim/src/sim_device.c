@@ -97,12 +97,24 @@ static weir_status stream_check(void *ctx, void *native_stream)
     return status;
 }
 
+/* Costs no time and cannot be made to fail. */
+static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    weir_sim *sim = ctx;
+    weir__sim_lock(sim);
+    *free_bytes = sim->memory.capacity > sim->memory.held ? sim->memory.capacity - sim->memory.held : 0;
+    *total_bytes = sim->memory.capacity;
+    weir__sim_unlock(sim);
+    return WEIR_OK;
+}
+
 void weir__sim_device_ops(weir_sim *sim)
 {
     WEIR_ASSERT(sim->device == NULL);
     weir_device_ops *ops = &sim->ops;
     ops->struct_size = sizeof(*ops);
     ops->get_info = get_info;
+    ops->memory_info = memory_info;
 #define SET(NAME, slot, ...) ops->slot = slot;
     WEIR__REGION_CALLS(SET, SET)
     if (!sim->config.no_virtual_memory) {

@@ -326,6 +326,11 @@ static weir_status stream_capture(void *ctx, void *native_stream, uint64_t *capt
     return weir_device_stream_capture(inner(ctx), native_stream, capture, gone, arg);
 }
 
+static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    return weir_device_memory_info(inner(ctx), free_bytes, total_bytes);
+}
+
 /* --- stream order for a framework that keeps work in a queue of its own --- */
 
 /* An event that stands for a point in the stream's order and is never recorded on the native stream. Only a call that
@@ -404,7 +409,7 @@ static void destroy(void *ctx)
 #define COMMON_SLOTS                                                                                                   \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .region_alloc = region_alloc,                        \
     .region_free = region_free, .native_error = native_error, .destroy = destroy, .stream_check = stream_check,        \
-    .stream_capture = stream_capture
+    .stream_capture = stream_capture, .memory_info = memory_info
 #define ORDER_SLOTS                                                                                                    \
     .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,                        \
     .event_query = event_query, .event_sync = event_sync, .stream_wait_event = stream_wait_event,                      \

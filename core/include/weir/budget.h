@@ -106,6 +106,18 @@ WEIR_API weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, u
  * whole text, which is at least `size` if the text did not fit. */
 WEIR_API size_t weir_oom_explain(const weir_oom_record *record, char *text, size_t size);
 
+/* Sets cause and text of a record from its other members. A pool has done so in its own records; this is for a program
+ * that fills in the record of another allocator: at least size, reserved_bytes, requested_bytes, live_bytes, free_bytes
+ * and region_asked_bytes. If `size` is 0, the record is a survey. */
+WEIR_API void weir_oom_judge(weir_oom_record *record);
+
+/* Describes the pool as it is now in *record, as if a request of 0 bytes on `stream` had failed: sums, holders, lanes,
+ * regions; cause and text tell what the reserved memory consists of. There is no advice. `failure` is 0, and
+ * weir_oom_explain formats it too. Takes
+ * the pool's lock, for a time that is linear in the ranges. Returns WEIR_ERR_INVALID if an argument is NULL or the
+ * stream belongs to another pool; WEIR_ERR_NO_MEMORY if there is no host memory. */
+WEIR_API weir_status weir_pool_survey(weir_pool *pool, weir_stream *stream, weir_oom_record *record);
+
 #ifdef __cplusplus
 }
 #endif

@@ -124,6 +124,12 @@ typedef struct weir_device_ops {
      * not tell; gone is not called then. Default: nothing is ever captured. */
     weir_status (*stream_capture)(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg),
                                   void *arg);
+
+    /* --- what is left of the device (optional) --- */
+    /* Stores the bytes of the device's memory that anybody may take now, and all of its bytes, of which other pools,
+     * libraries and processes may hold some (aclrtGetMemInfo, cuMemGetInfo). Does not block. Default:
+     * WEIR_ERR_UNSUPPORTED. */
+    weir_status (*memory_info)(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes);
 } weir_device_ops;
 
 #define WEIR_CAPTURE_IMPLICIT UINT64_MAX
@@ -174,6 +180,7 @@ WEIR_API weir_status weir_device_stream_sync(weir_device *device, void *native_s
 WEIR_API weir_status weir_device_stream_check(weir_device *device, void *native_stream);
 WEIR_API weir_status weir_device_stream_capture(weir_device *device, void *native_stream, uint64_t *capture,
                                                 void (*gone)(void *arg), void *arg);
+WEIR_API weir_status weir_device_memory_info(weir_device *device, uint64_t *free_bytes, uint64_t *total_bytes);
 
 #ifdef __cplusplus
 }

@@ -439,6 +439,28 @@ typedef struct weir_oom_advice {
 #define WEIR_OOM_ENTRIES 6 /* the most entries of each list in a weir_oom_record */
 #define WEIR_OOM_ADVICE 5  /* at most: RAISE_LIMIT or DEVICE_ROOM, WAIT or END_GRAPH, and one of each other kind */
 
+/* X(NAME): the cause of a failed request, the first that applies. In a survey (weir_pool_survey): what takes most of
+ * the reserved memory that is not live, one of the causes from WAITS to ROUNDING; NONE if a twentieth is not. */
+#define WEIR_OOM_CAUSE_LIST(X)                                                                                         \
+    X(NONE)          /* no request has failed */                                                                       \
+    X(RECORDS)       /* no host memory for weir's own records */                                                       \
+    X(TOO_BIG)       /* the live blocks and the request, as asked, exceed the limit or the device: no allocator can */ \
+    X(OUTSIDE)       /* they would fit, but other pools, libraries or processes hold the rest of the device */         \
+    X(WAITS)         /* memory was freed, and work of a stream may still use it; the wait for it failed */             \
+    X(GRAPH)         /* memory was freed, and belongs to a captured graph (weir/capture.h) */                          \
+    X(PINNED)        /* pins keep idle memory that would make room (weir/pin.h) */                                     \
+    X(OTHER_STREAMS) /* a free range is large enough, and belongs to other streams */                                  \
+    X(FRAGMENTED)    /* enough is free, in pieces that are too small */                                                \
+    X(ROUNDING)      /* the bytes as asked would fit; rounded sizes do not */                                          \
+    X(REFUSED)       /* the device refused although it has room, or does not tell */
+
+typedef enum weir_oom_cause {
+#define WEIR_OOM_CAUSE_ENUM(name) WEIR_OOM_CAUSE_##name,
+    WEIR_OOM_CAUSE_LIST(WEIR_OOM_CAUSE_ENUM)
+#undef WEIR_OOM_CAUSE_ENUM
+        WEIR_OOM_CAUSE_COUNT
+} weir_oom_cause;
+
 /* Why the last request failed, recorded after every way to serve it had been tried. weir_oom_explain (weir/budget.h)
  * formats a report. */
 struct weir_oom_record {
@@ -459,7 +481,7 @@ struct weir_oom_record {
     uint64_t region_asked_bytes; /* the least size that was requested from the device, for a region or to be mapped;
                                     0 = the limit forbade a request */
     weir_status device_status;   /* the status that the device returned */
-    char text[512];              /* the cause in one sentence, for a log */
+    char text[512];              /* the cause in one line, for a log */
     uint64_t regions;
     uint64_t usable_bytes; /* the largest run of free neighbours that the requesting stream may use */
     weir_tag tag;          /* tag of the request */
@@ -474,6 +496,13 @@ struct weir_oom_record {
     weir_oom_advice advice[WEIR_OOM_ADVICE];   /* no advice if host memory was missing, or no change would help */
     uint64_t pinned_idle_bytes; /* bytes of regions or handles that would be idle, and pins keep (weir/pin.h); not in
                                    idle_region_bytes */
+    weir_oom_cause cause;
+    uint64_t free_pieces;                 /* runs of free neighbours */
+    uint64_t usable_free_bytes;           /* free bytes that the requesting stream may use, in all pieces */
+    uint64_t device_free_bytes;           /* what anybody may still take of the device */
+    uint64_t device_total_bytes;          /* all of the device; 0: it does not tell */
+    char in_the_way[WEIR_TAG_NAME_BYTES]; /* FREE_BLOCKS: the tag with the most bytes of those blocks; "" = no tag */
+    bool virtual_memory_would_do; /* the pool has regions, and virtual memory would bring the free pieces together */
 };
 
 #define WEIR_OOM_RECORD_INIT WEIR_STRUCT_INIT(weir_oom_record)

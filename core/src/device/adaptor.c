@@ -4,9 +4,8 @@
  * the result to the adaptor (`after`).
  *
  * Guarantee: a group that the wrapped device lacks is missing in the adaptor too, because there is one table for each
- * combination of groups. The queries get_info, native_error, stream_check and stream_capture are passed on without
- * `before` and
- * `after`.
+ * combination of groups. The queries get_info, native_error, stream_check, stream_capture and memory_info are passed on
+ * without `before` and `after`.
  *
  * Cost: two more indirect calls than the wrapped device.
  */
@@ -92,6 +91,12 @@ static weir_status stream_capture(void *ctx, void *native_stream, uint64_t *capt
     return weir_device_stream_capture(adaptor->inner, native_stream, capture, gone, arg);
 }
 
+static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    const weir__adaptor *const adaptor = ctx;
+    return weir_device_memory_info(adaptor->inner, free_bytes, total_bytes);
+}
+
 static void destroy(void *ctx)
 {
     weir__adaptor *const adaptor = ctx;
@@ -124,7 +129,7 @@ WEIR__DEVICE_CALLS(CALL, GIVING)
 #define SLOT(NAME, slot, ...) .slot = slot,
 #define BASE_SLOTS                                                                                                     \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .native_error = native_error, .destroy = destroy,    \
-    .stream_check = stream_check, WEIR__REGION_CALLS(SLOT, SLOT)
+    .stream_check = stream_check, .memory_info = memory_info, WEIR__REGION_CALLS(SLOT, SLOT)
 #define VM_SLOTS WEIR__VM_CALLS(SLOT, SLOT)
 #define ORDERING_SLOTS WEIR__ORDERING_CALLS(SLOT, SLOT)
 

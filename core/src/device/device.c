@@ -63,6 +63,12 @@ static weir_status no_stream_capture(void *ctx, void *native_stream, uint64_t *c
     return WEIR_OK;
 }
 
+static weir_status no_memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    (void)ctx, (void)free_bytes, (void)total_bytes;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
 /* --- creation --- */
 
 /* True if a group of functions is set completely or not at all. */
@@ -114,6 +120,9 @@ static void fill_missing(weir_device_ops *ops)
     }
     if (ops->stream_capture == NULL) {
         ops->stream_capture = no_stream_capture;
+    }
+    if (ops->memory_info == NULL) {
+        ops->memory_info = no_memory_info;
     }
 }
 
@@ -494,6 +503,24 @@ weir_status weir_device_stream_capture(weir_device *device, void *native_stream,
     uint64_t given = 0;
     const weir_status status = UNCANCELLED(device->ops.stream_capture(device->ctx, native_stream, &given, gone, arg));
     *capture = given;
+    return status;
+}
+
+weir_status weir_device_memory_info(weir_device *device, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    if (device == NULL || free_bytes == NULL || total_bytes == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_memory_info: %s is NULL",
+                           device == NULL       ? "device"
+                           : free_bytes == NULL ? "free_bytes"
+                                                : "total_bytes");
+    }
+    uint64_t left = 0;
+    uint64_t total = 0;
+    const weir_status status = UNCANCELLED(device->ops.memory_info(device->ctx, &left, &total));
+    if (status == WEIR_OK) {
+        *free_bytes = left;
+        *total_bytes = total;
+    }
     return status;
 }
 

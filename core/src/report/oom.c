@@ -1,4 +1,4 @@
-/* core/src/report/oom.c: explains why a request failed, and which change would have made it succeed.
+/* core/src/report/oom.c: the record of a failed request: sums, and which change would have made it succeed.
  *
  * Idea: after the last rung the ranges are copied (snapshot.c). Each piece of advice follows from them:
  *
@@ -22,9 +22,7 @@
 #include "report/report.h"
 #include "shared/round_up.h"
 
-#include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -388,8 +386,10 @@ static void look_at_regions(weir_oom_record *record, const struct snapshot *snap
         const bool is_free = piece->state == SNAPSHOT_FREE || piece->state == SNAPSHOT_LOOSE;
         region.blocks += piece->state == SNAPSHOT_TAKEN;
         region.free_bytes += is_free ? piece->size : 0;
+        record->free_pieces += is_free && run == 0;
         run = is_free ? run + piece->size : 0;
         usable = is_free && piece->stuck == 0 ? usable + piece->size : 0;
+        record->usable_free_bytes += is_free && piece->stuck == 0 ? piece->size : 0;
         region.largest_bytes = run > region.largest_bytes ? run : region.largest_bytes;
         record->usable_bytes = usable > record->usable_bytes ? usable : record->usable_bytes;
         record->idle_region_bytes += region.free_bytes == region.size && !piece->pinned ? region.size : 0;
@@ -401,11 +401,10 @@ static void look_at_regions(weir_oom_record *record, const struct snapshot *snap
 /* --- lanes --- */
 
 /* Lists the lanes with the most free bytes. Pool lock held. */
-static void look_at_lanes_locked(weir_oom_record *record, const struct request *request)
+static void look_at_lanes_locked(weir_oom_record *record, weir_pool *pool, weir_stream *stream)
 {
-    WEIR_ASSERT(pool_is_locked(request->pool));
-    weir_pool *pool = request->pool;
-    const weir_tick *limits = weir__order_limits_locked(pool, request->stream);
+    WEIR_ASSERT(pool_is_locked(pool));
+    const weir_tick *limits = weir__order_limits_locked(pool, stream);
     for (size_t lane = 0; lane < pool->lanes; lane++) {
         weir_lane_stats stats = WEIR_LANE_STATS_INIT;
         pool->strategy->lane_stats(pool->state, (weir_lane)lane, &stats);
@@ -429,106 +428,6 @@ static void look_at_lanes_locked(weir_oom_record *record, const struct request *
                             .of_graph = of_graph,
                             .lent = of_graph && pool->streams[lane]->as.captures->lent_to != NULL};
         record->lane_count = kept + 1;
-    }
-}
-
-/* --- words --- */
-
-struct text {
-    char *at;
-    size_t left;   /* at least 1, unless the buffer has no room at all */
-    size_t length; /* length of the whole text, even if it does not fit */
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text->at, text->left, format, arguments);
-    va_end(arguments);
-    size_t wrote = length < 0 ? 0 : (size_t)length;
-    text->length += wrote;
-    if (text->left > 0) {
-        wrote = wrote >= text->left ? text->left - 1 : wrote;
-        text->at += wrote;
-        text->left -= wrote;
-    }
-}
-
-#define SIZE_TEXT 32
-
-static const char *plain_size(uint64_t bytes, char *buffer)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1024.0 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-        value /= 1024.0;
-        unit++;
-    }
-    (void)snprintf(buffer, SIZE_TEXT, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-    return buffer;
-}
-
-static const weir_oom_advice *find_advice(const weir_oom_record *record, weir_advice_kind kind)
-{
-    WEIR_ASSERT(record->advice_count <= WEIR_OOM_ADVICE);
-    for (uint32_t i = 0; i < record->advice_count; i++) {
-        if (record->advice[i].kind == kind) {
-            return &record->advice[i];
-        }
-    }
-    return NULL;
-}
-
-/* Writes the record's one-line summary. `more` is the number of missing bytes if no block is freed. */
-static void write_sentence(weir_oom_record *record, const struct request *request, uint64_t more)
-{
-    WEIR_ASSERT(pool_is_locked(request->pool));
-    const bool maps = request->pool->vm != NULL;
-    char a[SIZE_TEXT];
-    char b[SIZE_TEXT];
-    struct text text = {record->text, sizeof(record->text), 0};
-    say(&text, "%s asked on stream %u", plain_size(record->size, a), record->stream);
-    say(&text, "; %s reserved, %s live", plain_size(record->reserved_bytes, a), plain_size(record->live_bytes, b));
-    if (record->free_bytes > 0) {
-        say(&text, ", %s free in pieces of at most %s", plain_size(record->free_bytes, a),
-            plain_size(record->largest_free_bytes, b));
-    }
-    if (record->pinned_idle_bytes > 0) {
-        say(&text, ", %s idle but pinned", plain_size(record->pinned_idle_bytes, a));
-    }
-    if (record->pending_bytes > 0) {
-        say(&text, ", %s freed but still in use by several streams", plain_size(record->pending_bytes, a));
-    }
-    if (request->broken != WEIR_OK) {
-        say(&text, "; no host memory for weir's own records");
-        return;
-    }
-    if (maps) {
-        say(&text, ", %s in handles that are in use",
-            plain_size(record->reserved_bytes - record->idle_region_bytes, a));
-    }
-    /* The text names the bytes of a whole region, without subtracting free memory: one new region always satisfies the
-     * request, but scattered free memory may not. */
-    if (request->limited) {
-        say(&text, "; the pool's limit of %s forbids to take more", plain_size(record->limit_bytes, a));
-    } else {
-        say(&text, "; the device refused %s %s (%s)", maps ? "to map" : "a region of",
-            plain_size(record->region_asked_bytes, a), weir_status_text(record->device_status));
-    }
-    if (!maps && record->free_bytes >= record->size) {
-        say(&text, "; fragmentation: its free memory would do in one piece");
-    }
-    if (record->holder_count > 0 && record->holders[0].tag != 0) {
-        say(&text, "; \"%s\" holds the most, %s", record->holders[0].name,
-            plain_size(record->holders[0].requested_bytes, a));
-    }
-    say(&text, "; it would fit with %" PRIu64 " more bytes %s", more,
-        request->limited ? "under the limit" : "on the device");
-    const weir_oom_advice *freeing = find_advice(record, WEIR_ADVICE_FREE_BLOCKS);
-    if (freeing != NULL) {
-        say(&text, ", or with %s freed in the right place", plain_size(freeing->bytes, a));
     }
 }
 
@@ -559,6 +458,10 @@ static void name_tag(weir_pool *pool, weir_oom_record *record)
             weir__block_each_locked(pool, add_to_tag, &search);
             for (uint32_t tag = 1; tag < WEIR_TAGS; tag++) {
                 advice->tag = search.bytes[tag] > search.bytes[advice->tag] ? tag : advice->tag;
+            }
+            if (advice->tag != 0) {
+                (void)snprintf(record->in_the_way, sizeof(record->in_the_way), "%s",
+                               weir_pool_tag_name(pool, advice->tag));
             }
         }
     }
@@ -598,40 +501,109 @@ static void add_advice(weir_oom_record *record, const struct request *request, c
     advise_unpinning(record, record->reserved_bytes + growth->least, growth->most);
 }
 
+/* Fills in what a record tells of the pool, and takes the copy of all ranges from which it does; the copy is empty if
+ * there is no host memory for it. No lock held. */
+static bool look(weir_oom_record *record, weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot)
+{
+    WEIR_ASSERT(outside_pool_lock(pool));
+    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+    if (weir_pool_get_stats(pool, &stats) != WEIR_OK) {
+        return false;
+    }
+    record->requested_bytes = stats.requested_bytes;
+    record->live_bytes = stats.live_bytes;
+    record->cached_bytes = stats.cached_bytes;
+    record->free_bytes = stats.free_bytes;
+    record->largest_free_bytes = stats.largest_free_bytes;
+    weir__tag_holders(pool, record);
+    (void)weir_device_memory_info(pool->device, &record->device_free_bytes, &record->device_total_bytes);
+    if (weir__snapshot_take(pool, stream, snapshot)) {
+        look_at_regions(record, snapshot);
+    }
+    return true;
+}
+
+static void look_at_pool_locked(weir_oom_record *record, weir_pool *pool, weir_stream *stream)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    record->limit_bytes = pool->config.limit_bytes;
+    record->reserved_bytes = pool->held.bytes;
+    record->pending_bytes = pool->pending_bytes;
+    look_at_lanes_locked(record, pool, stream);
+}
+
+weir_status weir_pool_survey(weir_pool *pool, weir_stream *stream, weir_oom_record *out)
+{
+    if (pool == NULL || stream == NULL || out == NULL || stream->owner != pool) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_pool_survey: %s",
+                           pool == NULL     ? "pool is NULL"
+                           : stream == NULL ? "stream is NULL"
+                           : out == NULL    ? "record is NULL"
+                                            : "the stream belongs to another pool");
+    }
+    struct snapshot snapshot = {NULL, 0};
+    weir_oom_record record = {.struct_size = sizeof(record), .stream = stream->lane};
+    if (!look(&record, pool, stream, &snapshot) || snapshot.pieces == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    pool_lock(pool);
+    look_at_pool_locked(&record, pool, stream);
+    pool_unlock(pool);
+    weir__snapshot_fini(&snapshot);
+    weir_oom_judge(&record);
+    return weir_struct_report(out, &record, sizeof(record), "weir_pool_survey: record");
+}
+
+/* True if a pool with virtual memory would have served the request with the same blocks in their places: the pages that
+ * they touch, and those of the request, are within the bound. */
+static bool pages_would_do(const weir_oom_record *record, const struct request *request,
+                           const struct snapshot *snapshot)
+{
+    WEIR_ASSERT(request->pool->vm == NULL && request->size != 0);
+    const weir_device_info *info = weir__device_info(request->pool->device);
+    if ((info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) == 0 || snapshot->pieces == NULL) {
+        return false;
+    }
+    const uint64_t inner = info->page_bytes - 1;
+    const uint64_t bound = request->limited ? record->limit_bytes : record->reserved_bytes + record->device_free_bytes;
+    uint64_t touched = 0;
+    uint64_t end = 0; /* of the pages that have been counted */
+    for (size_t i = 0; i < snapshot->count; i++) {
+        const struct snapshot_piece *piece = &snapshot->pieces[i];
+        if (piece->state == SNAPSHOT_TAKEN || piece->stuck != 0) {
+            const uint64_t first = piece->address & ~inner;
+            const uint64_t last = (piece->address + piece->size + inner) & ~inner;
+            const uint64_t from = first > end ? first : end;
+            touched += last > from ? last - from : 0;
+            end = last > end ? last : end;
+        }
+    }
+    return touched <= bound && request->size <= bound - touched &&
+           ((request->size + inner) & ~inner) <= bound - touched;
+}
+
 void weir__oom_explain_now(const struct request *request)
 {
     WEIR_ASSERT(outside_pool_lock(request->pool));
     WEIR_ASSERT(request->block == NULL);
     weir_pool *pool = request->pool;
-    weir_pool_stats stats = WEIR_POOL_STATS_INIT;
     struct snapshot snapshot = {NULL, 0};
-    if (weir_pool_get_stats(pool, &stats) != WEIR_OK) {
-        return;
-    }
     weir_oom_record record = {
         .struct_size = sizeof(record),
         .size = request->size,
         .align = request->align,
         .stream = request->stream->lane,
         .tag = request->tag,
-        .requested_bytes = stats.requested_bytes,
-        .live_bytes = stats.live_bytes,
-        .cached_bytes = stats.cached_bytes,
-        .free_bytes = stats.free_bytes,
-        .largest_free_bytes = stats.largest_free_bytes,
         .region_asked_bytes = request->limited ? 0 : request->region_asked,
         .device_status = request->device_status,
+        .cause = request->broken != WEIR_OK ? WEIR_OOM_CAUSE_RECORDS : WEIR_OOM_CAUSE_NONE,
     };
-    (void)snprintf(record.tag_name, sizeof(record.tag_name), "%s", weir_pool_tag_name(pool, request->tag));
-    weir__tag_holders(pool, &record);
-    if (weir__snapshot_take(pool, request->stream, &snapshot)) {
-        look_at_regions(&record, &snapshot);
+    if (!look(&record, pool, request->stream, &snapshot)) {
+        return;
     }
+    (void)snprintf(record.tag_name, sizeof(record.tag_name), "%s", weir_pool_tag_name(pool, request->tag));
     pool_lock(pool);
-    record.limit_bytes = pool->config.limit_bytes;
-    record.reserved_bytes = pool->held.bytes;
-    record.pending_bytes = pool->pending_bytes;
-    look_at_lanes_locked(&record, request);
+    look_at_pool_locked(&record, pool, request->stream);
     uint64_t more = 0;
     if (pool->vm != NULL) {
         const struct mapping mapping = mapping_locked(&record, request, &snapshot);
@@ -645,180 +617,12 @@ void weir__oom_explain_now(const struct request *request)
         if (request->broken == WEIR_OK) {
             add_advice(&record, request, &snapshot, &growth);
         }
+        record.virtual_memory_would_do = pages_would_do(&record, request, &snapshot);
     }
     name_tag(pool, &record);
-    write_sentence(&record, request, more);
+    weir__oom_judge(&record, pool->vm != NULL, more);
     record.failure = pool->oom.failure + 1;
     pool->oom = record;
     pool_unlock(pool);
     weir__snapshot_fini(&snapshot);
-}
-
-/* --- the report --- */
-
-static void say_sums(struct text *text, const weir_oom_record *record)
-{
-    char a[SIZE_TEXT];
-    char b[SIZE_TEXT];
-    say(text, "  reserved  %s in %" PRIu64 " region%s", plain_size(record->reserved_bytes, a), record->regions,
-        record->regions == 1 ? "" : "s");
-    if (record->limit_bytes != 0) {
-        say(text, ", limit %s", plain_size(record->limit_bytes, a));
-    }
-    if (record->region_asked_bytes != 0) {
-        say(text, "; the device refused %s more (%s)", plain_size(record->region_asked_bytes, a),
-            weir_status_text(record->device_status));
-    }
-    say(text, "\n  live      %s, %s as asked\n", plain_size(record->live_bytes, a),
-        plain_size(record->requested_bytes, b));
-    say(text, "  free      %s, at most %s in one piece for this stream\n", plain_size(record->free_bytes, a),
-        plain_size(record->usable_bytes, b));
-    if (record->pending_bytes + record->cached_bytes != 0) {
-        say(text, "  neither   %s waiting for several streams, %s in front caches\n",
-            plain_size(record->pending_bytes, a), plain_size(record->cached_bytes, b));
-    }
-}
-
-static void say_pins(struct text *text, const weir_oom_record *record)
-{
-    char a[SIZE_TEXT];
-    if (record->pinned_idle_bytes != 0) {
-        say(text, "  pinned    %s of the free memory is idle and kept by pins\n",
-            plain_size(record->pinned_idle_bytes, a));
-    }
-}
-
-static void say_holders(struct text *text, const weir_oom_record *record)
-{
-    char a[SIZE_TEXT];
-    for (uint32_t i = 0; i < record->holder_count; i++) {
-        const weir_oom_holder *holder = &record->holders[i];
-        say(text, "  %-9s %s in %" PRIu64 " block%s: %s\n", i == 0 ? "held by" : "",
-            plain_size(holder->requested_bytes, a), holder->blocks, holder->blocks == 1 ? "" : "s", holder->name);
-    }
-}
-
-static void say_lanes(struct text *text, const weir_oom_record *record)
-{
-    char a[SIZE_TEXT];
-    char b[SIZE_TEXT];
-    for (uint32_t i = 0; i < record->lane_count; i++) {
-        const weir_oom_lane *lane = &record->lanes[i];
-        say(text, "  %-9s ", i == 0 ? "free on" : "");
-        if (lane->stream == 0) {
-            say(text, "any stream");
-        } else {
-            say(text, lane->of_graph ? "a graph of stream %u%s" : "stream %u%s", lane->stream,
-                lane->lent ? ", lent to it" : "");
-        }
-        say(text, ": %s, the largest %s", plain_size(lane->free_bytes, a), plain_size(lane->largest_bytes, b));
-        if (lane->largest_bytes < record->size) {
-            say(text, ", too small by %s", plain_size(record->size - lane->largest_bytes, a));
-        }
-        if (lane->waits_for != 0) {
-            say(text, ", waits for tick %" PRIu64 " of its stream", lane->waits_for);
-        }
-        say(text, "\n");
-    }
-}
-
-static void say_regions(struct text *text, const weir_oom_record *record)
-{
-    char a[SIZE_TEXT];
-    char b[SIZE_TEXT];
-    char c[SIZE_TEXT];
-    for (uint32_t i = 0; i < record->region_count; i++) {
-        const weir_oom_region *region = &record->worst[i];
-        say(text, "  %-9s 0x%" PRIx64 ", %s: %s free, the largest %s, between %" PRIu64 " block%s\n",
-            i == 0 ? "region" : "", region->address, plain_size(region->size, a), plain_size(region->free_bytes, b),
-            plain_size(region->largest_bytes, c), region->blocks, region->blocks == 1 ? "" : "s");
-    }
-}
-
-static const char *holder_name(const weir_oom_record *record, weir_tag tag)
-{
-    for (uint32_t i = 0; i < record->holder_count; i++) {
-        if (record->holders[i].tag == tag) {
-            return record->holders[i].name;
-        }
-    }
-    return NULL;
-}
-
-static void say_freeing(struct text *text, const weir_oom_record *record, const weir_oom_advice *advice)
-{
-    char a[SIZE_TEXT];
-    const char *name = advice->tag != 0 ? holder_name(record, advice->tag) : NULL;
-    say(text, "free %" PRIu64 " block%s, %s, between 0x%" PRIx64 " and 0x%" PRIx64, advice->blocks,
-        advice->blocks == 1 ? "" : "s", plain_size(advice->bytes, a), advice->address, advice->address + advice->size);
-    if (name != NULL) {
-        say(text, ", most of it: %s", name);
-    }
-}
-
-static void say_advice(struct text *text, const weir_oom_record *record, const weir_oom_advice *advice)
-{
-    char a[SIZE_TEXT];
-    switch (advice->kind) {
-    case WEIR_ADVICE_RAISE_LIMIT:
-        say(text, "raise the limit to %" PRIu64 " bytes (%s)", advice->bytes, plain_size(advice->bytes, a));
-        break;
-    case WEIR_ADVICE_DEVICE_ROOM:
-        say(text, "have %s free on the device, in one piece", plain_size(advice->bytes, a));
-        break;
-    case WEIR_ADVICE_FREE_BLOCKS:
-        say_freeing(text, record, advice);
-        break;
-    case WEIR_ADVICE_WAIT:
-        if (advice->stream == 0) {
-            say(text, "synchronise every stream and say so, or retire them");
-        } else {
-            say(text, "synchronise stream %u and say so, or retire it", advice->stream);
-        }
-        break;
-    case WEIR_ADVICE_ASK_LESS:
-        say(text, "ask for at most %" PRIu64 " bytes (%s)", advice->bytes, plain_size(advice->bytes, a));
-        break;
-    case WEIR_ADVICE_END_GRAPH:
-        say(text, "destroy the graph that was captured on stream %u, release its capture pool, or lend its memory",
-            advice->stream);
-        break;
-    case WEIR_ADVICE_UNPIN:
-        say(text, "end the pins, which keep %s of idle memory", plain_size(advice->bytes, a));
-        break;
-    case WEIR_ADVICE_COUNT:
-    default:
-        break;
-    }
-    say(text, "\n");
-}
-
-size_t weir_oom_explain(const weir_oom_record *source, char *buffer, size_t size)
-{
-    weir_oom_record record;
-    char a[SIZE_TEXT];
-    struct text text = {buffer, size, 0};
-    if (weir_struct_adopt(&record, sizeof(record), source, "weir_oom_explain: record") != WEIR_OK ||
-        record.failure == 0) {
-        say(&text, "no request has failed\n");
-        return text.length;
-    }
-    say(&text, "out of memory: %s asked on stream %u", plain_size(record.size, a), record.stream);
-    if (record.tag != 0) {
-        say(&text, " for %s", record.tag_name);
-    }
-    if (record.align > 4096) {
-        say(&text, ", aligned to %s", plain_size(record.align, a));
-    }
-    say(&text, "\n");
-    say_sums(&text, &record);
-    say_pins(&text, &record);
-    say_holders(&text, &record);
-    say_lanes(&text, &record);
-    say_regions(&text, &record);
-    for (uint32_t i = 0; i < record.advice_count; i++) {
-        say(&text, "  %-9s ", i == 0 ? "would do" : "or");
-        say_advice(&text, &record, &record.advice[i]);
-    }
-    return text.length;
 }

@@ -53,6 +53,12 @@ bool weir__snapshot_take(weir_pool *pool, const weir_stream *stream, struct snap
 uint64_t weir__snapshot_idle_handles_locked(const weir_pool *pool, const struct snapshot *snapshot, uint64_t *pinned);
 void weir__snapshot_fini(struct snapshot *snapshot);
 
+/* --- explain.c --- */
+
+/* Sets cause and text of a pool's record. A cause of RECORDS stays. `maps`: the pool has virtual memory; `more`: the
+ * missing bytes if no block is freed. */
+void weir__oom_judge(weir_oom_record *record, bool maps, uint64_t more);
+
 /* --- oom.c --- */
 
 /* Fills the pool's record of a failed request. The pool calls it as pool->explain. No lock held. */

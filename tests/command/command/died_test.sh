@@ -72,6 +72,7 @@ expect() {
 }
 expect 0 'the recorded program ran out of memory at event 8: it asked for 10.0 MiB, and 4.00 MiB were free' \
     'capacity 44.0 MiB, as the recording implies: 40.0 MiB reserved' '  recorded         40.0 MiB  1.250 ' \
+    'verdict: recorded, refused at event 8: 10.00 MiB asked on stream 0: fragmented: 24.00 MiB free in 4 pieces of at most 8.00 MiB and 4.00 MiB not taken; in the way are 8.00 MiB in 1 block of "model.py:weights:20"' \
     'recorded ran out of memory on device 0 at event 8: 10.00 MiB asked on stream 0' \
     'held by   16.00 MiB in 2 blocks: model.py:weights:20' \
     'caching serves the request that the recorded program did not get; a device of 32.0 MiB is enough' \
@@ -81,8 +82,10 @@ expect 1 'it asked for 30.0 MiB, and 1.00 MiB were free' 'capacity 21.0 MiB, as 
     '  recorded         20.0 MiB  1.000 ' 'caching runs out at the same event as the recorded program; a device of 50.0 MiB is enough' \
     'pytorch runs out at the same event as the recorded program; a device of ' \
     'direct runs out at the same event as the recorded program; a device of 50.0 MiB is enough' \
+    'verdict: recorded, refused at event 11: 30.00 MiB asked on stream 0: too big by 29.00 MiB for any allocator: 20.00 MiB are live as asked, and the device gives at most 21.00 MiB' \
     'held by   20.00 MiB in 1 block: model.py:cache:40'
-expect 2 '  recorded         20.0 MiB  1.667 ' '  caching '
+expect 2 'verdict: recorded, peak at event 13: 20.00 MiB reserved for 12.00 MiB live as asked: 8.00 MiB free in one piece' \
+    '  recorded         20.0 MiB  1.667 ' '  caching '
 grep -q 'ran out' device.2 && complain "device 2 died: $(cat device.2)"
 grep -q '^all 3: ' out || complain 'no summary of the devices'
 

@@ -128,7 +128,7 @@ good 'caching' replay "$small" -s caching,direct --color=auto
 grep -q $'\033' out && complain 'colours in a pipe'
 good 'trace,device,strategy,events' replay good.wtr "$small" --csv
 [ "$(wc -l <out)" = 7 ] || complain '--csv does not print a line for each trace and strategy'
-[ "$(sed 's/"[^"]*"//' out | awk -F, '{ print NF }' | sort -u)" = 23 ] || complain 'lines of --csv differ in length'
+[ "$(sed 's/"[^"]*"//' out | awk -F, '{ print NF }' | sort -u)" = 24 ] || complain 'lines of --csv differ in length'
 good 'all 2: geometric mean and worst' replay good.wtr "$small" -s caching
 grep -qE '^  caching +2 +0 ' out || complain 'no row of caching over both traces'
 good 'strategy' replay good.wtr

@@ -122,6 +122,31 @@ static void facts_are_sizes_and_do_not_change(void)
     stop(&rig);
 }
 
+/* Other users of the device may take memory meanwhile, the runtime among them, so only bounds hold. */
+static void what_is_left_shrinks_by_a_region(void)
+{
+    struct rig rig;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    uint64_t total = 0;
+    uint64_t address = 0;
+    start(&rig);
+    const weir_status status = weir_device_memory_info(rig.device, &before, &total);
+    if (status != WEIR_OK) {
+        assert_int_equal(status, WEIR_ERR_UNSUPPORTED);
+        stop_and_skip(&rig, "the device does not tell what is left");
+    }
+    const uint64_t size = rig.info.region_granularity_bytes;
+    assert_true(before <= total && total >= rig.info.capacity_bytes);
+    assert_int_equal(weir_device_region_alloc(rig.device, size, &address), WEIR_OK);
+    assert_int_equal(weir_device_memory_info(rig.device, &after, &total), WEIR_OK);
+    assert_true(after <= before - size);
+    assert_int_equal(weir_device_region_free(rig.device, address, size), WEIR_OK);
+    assert_int_equal(weir_device_memory_info(rig.device, NULL, &total), WEIR_ERR_INVALID);
+    assert_int_equal(weir_device_memory_info(rig.device, &after, NULL), WEIR_ERR_INVALID);
+    stop(&rig);
+}
+
 /* True if the device is full, or as full as its limit allows. */
 static bool is_no_room(weir_status status)
 {
@@ -1048,6 +1073,7 @@ int weir_device_contract(const weir_tested_device *device, int argc, char **argv
     static const struct contract_case cases[] = {
         CONTRACT_CASE(facts_are_sizes_and_do_not_change),
         CONTRACT_CASE(a_failure_can_be_asked_about),
+        CONTRACT_CASE(what_is_left_shrinks_by_a_region),
         CONTRACT_CASE(regions_are_aligned_and_apart),
         CONTRACT_CASE(a_free_leaves_other_regions_alone),
         CONTRACT_CASE(a_full_device_says_so_and_loses_nothing),

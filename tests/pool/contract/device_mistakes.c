@@ -15,6 +15,7 @@
     X(ALIGNMENT, "regions are aligned to less than the facts say", "regions_are_aligned_and_apart")                    \
     X(NO_NAME, "the device has no name", "facts_are_sizes_and_do_not_change")                                          \
     X(NATIVE_ERROR_FAILS, "native_error has no answer", "a_failure_can_be_asked_about")                                \
+    X(LEFT_STALE, "memory_info does not count regions", "what_is_left_shrinks_by_a_region")                            \
     X(REGION_TWICE, "region_alloc gives the last region again", "regions_are_aligned_and_apart")                       \
     X(REGION_OVERLAP, "a region begins before the end of the one before", "regions_are_aligned_and_apart")             \
     X(REGION_FULL_STATUS, "a full device is WEIR_ERR_DEVICE", "a_full_device_says_so_and_loses_nothing")               \
@@ -163,6 +164,14 @@ static weir_status native_error(void *ctx, int64_t *code, const char **text)
 {
     (void)ctx;
     return is(NATIVE_ERROR_FAILS) ? WEIR_ERR_UNSUPPORTED : weir_device_error(inner, code, text);
+}
+
+static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    (void)ctx;
+    const weir_status status = weir_device_memory_info(inner, free_bytes, total_bytes);
+    *free_bytes = is(LEFT_STALE) ? *total_bytes : *free_bytes;
+    return status;
 }
 
 /* --- regions --- */
@@ -537,6 +546,7 @@ static const weir_device_ops ops = {
     .stream_wait_event = stream_wait_event,
     .stream_sync = stream_sync,
     .native_error = native_error,
+    .memory_info = memory_info,
 };
 
 /* The simulator of a case that failed. Its work ends while the next case runs, as on a device in real time. */

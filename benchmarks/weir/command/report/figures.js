@@ -18,11 +18,15 @@ function fillFigures() {
     const rows = results.map((r, index) => figuresOf(r, lineColour(index), widest,
         results.length > 1 && !r.oom && r.peak_reserved_bytes === best, recorded));
     byId("figures").replaceChildren(el("table", null, heads, el("tbody", null, ...rows)));
+    byId("verdict").textContent = verdictText(trace.raw.verdict);
     byId("figures-about").textContent = results.length < 2 ? ""
         : "Best is the lowest peak reserved of the strategies that served the whole trace.";
     if (!trace.raw.history) byId("figures-about").textContent += " No history: the snapshot shows one moment.";
     byId("notes").replaceChildren(...results.flatMap(notesOf));
 }
+
+const verdictText = verdict => !verdict ? "" : verdict.row + ", " + (verdict.refused ? "refused at" : "peak at") + " event " +
+    count(verdict.event) + ": " + verdict.text;
 
 /* Returns the table row of one strategy. */
 function figuresOf(r, colour, widest, isBest, recorded) {

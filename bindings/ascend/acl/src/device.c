@@ -354,6 +354,25 @@ static bool unwatch(weir__acl_device *self)
     return was;
 }
 
+/* Reads the free and all bytes of device memory. A chip without high-bandwidth memory reports 0 bytes of it and has DDR
+ * memory. */
+static weir_status read_memory(size_t *free_bytes, size_t *total_bytes)
+{
+    const weir_status status = ACL(aclrtGetMemInfo, ACL_HBM_MEM, free_bytes, total_bytes);
+    return status == WEIR_OK && *total_bytes == 0 ? ACL(aclrtGetMemInfo, ACL_DDR_MEM, free_bytes, total_bytes) : status;
+}
+
+static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    weir__acl_device *self = ctx;
+    size_t left = 0;
+    size_t total = 0;
+    const weir_status status = IN_CONTEXT(self, read_memory(&left, &total));
+    *free_bytes = left;
+    *total_bytes = total;
+    return status;
+}
+
 static weir_status native_error(void *ctx, int64_t *code, const char **text)
 {
     (void)ctx;
@@ -430,7 +449,8 @@ static void destroy(void *ctx)
     .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,                          \
     .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
     .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
-    .destroy = destroy, .stream_check = stream_check, .stream_capture = weir__acl_stream_capture
+    .destroy = destroy, .stream_check = stream_check, .stream_capture = weir__acl_stream_capture,                      \
+    .memory_info = memory_info
 
 static const weir_device_ops plain_ops = {COMMON_SLOTS};
 static const weir_device_ops virtual_ops = {
@@ -439,15 +459,11 @@ static const weir_device_ops virtual_ops = {
     .vm_unmap = vm_unmap,
 };
 
-/* Reads the size of device memory. A chip without high-bandwidth memory reports 0 bytes of it and has DDR memory. */
 static weir_status find_capacity(weir__acl_device *self)
 {
     size_t unused = 0;
     size_t total = 0;
-    weir_status status = ACL(aclrtGetMemInfo, ACL_HBM_MEM, &unused, &total);
-    if (status == WEIR_OK && total == 0) {
-        status = ACL(aclrtGetMemInfo, ACL_DDR_MEM, &unused, &total);
-    }
+    const weir_status status = read_memory(&unused, &total);
     self->info.capacity_bytes = total;
     return status;
 }

@@ -106,6 +106,7 @@ typedef struct CUmemAccess {
     X(cuDeviceGetName, "", (char *name, int size, CUdevice device))                                                    \
     X(cuDeviceGetPCIBusId, "", (char *id, int size, CUdevice device))                                                  \
     X(cuDeviceTotalMem, "_v2", (size_t * bytes, CUdevice device))                                                      \
+    X(cuMemGetInfo, "_v2", (size_t * free_bytes, size_t * total_bytes))                                                \
     X(cuDeviceGetAttribute, "", (int *value, int attribute, CUdevice device))                                          \
     X(cuDeviceCanAccessPeer, "", (int *can, CUdevice device, CUdevice peer))                                           \
     X(cuDevicePrimaryCtxRetain, "", (CUcontext * context, CUdevice device))                                            \

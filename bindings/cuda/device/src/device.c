@@ -152,6 +152,17 @@ static weir_status get_info(void *ctx, weir_device_info *info)
     return WEIR_OK;
 }
 
+static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    const cuda_device *self = ctx;
+    size_t left = 0;
+    size_t total = 0;
+    const weir_status status = IN_CONTEXT(self, CUDA(cuMemGetInfo, &left, &total));
+    *free_bytes = left;
+    *total_bytes = total;
+    return status;
+}
+
 /* --- regions --- */
 
 static weir_status free_left(void *ctx, weir__leftover *left)
@@ -437,7 +448,7 @@ static void destroy(void *ctx)
     .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,                          \
     .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
     .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
-    .destroy = destroy, .stream_check = stream_check, .stream_capture = stream_capture
+    .destroy = destroy, .stream_check = stream_check, .stream_capture = stream_capture, .memory_info = memory_info
 
 static const weir_device_ops plain_ops = {COMMON_SLOTS};
 static const weir_device_ops virtual_ops = {

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# verdict_test.sh WEIR: the answer in one line: each cause, in a recording where it is the true one, in every output.
+set -uo pipefail
+weir=$1
+source "${BASH_SOURCE[0]%/*}/rig.sh"
+mib=1048576
+
+# verdict TEXT FILE ARGUMENTS...
+verdict() {
+    local text=$1
+    shift
+    good "verdict: $text" replay -q --no-timing "$@"
+}
+
+# A recorded allocator, whose memory is known: segments (s), blocks, and the request that was refused (o SIZE FREE).
+recording() { # NAME
+    { printf '#wtr 1\n#clock order\n'; cat; } >"$1.wtr"
+}
+
+# 32 MiB are free, on a stream that did not ask.
+recording others <<TRACE
+s 0 + 0x10000000 $((32 * mib)) 0
+s 0 + 0x20000000 $((8 * mib)) 1
+a 1 1 $((32 * mib)) 0 0 addr=0x10000000
+a 2 2 $((8 * mib)) 1 0 addr=0x20000000
+f 3 1 0 0
+f 4 2 1 0
+a 5 3 $((8 * mib)) 1 0 addr=0x20000000
+o 6 $((16 * mib)) $mib
+TRACE
+verdict 'recorded, refused at event 7: 16.00 MiB asked on stream 1: idle for other streams: 32.00 MiB are free in one piece, at most 0 B of them for this stream; 40.00 MiB reserved, 8.00 MiB live' \
+    others.wtr -s caching
+
+# The device has 64 MiB, the recorded allocator 16 MiB, and 2 MiB are free: the rest is held by others.
+recording outside <<TRACE
+#dev 0 cap=$((64 * mib))
+s 0 + 0x10000000 $((16 * mib)) 0
+a 1 1 $((16 * mib)) 0 0 addr=0x10000000
+o 2 $((8 * mib)) $((2 * mib))
+TRACE
+verdict 'recorded, refused at event 2: 8.00 MiB asked on stream 0: held outside of this pool: 46.00 MiB of the device'"'"'s 64.00 MiB belong to other pools, libraries or processes, 2.00 MiB are free' \
+    outside.wtr -s caching
+
+# No line of segments: the first strategy is judged.
+recording limited <<TRACE
+a 1 1 $((20 * mib)) 0 0
+f 2 1 0 0
+a 3 2 $((18 * mib)) 1 0
+a 4 3 $((30 * mib)) 1 0
+TRACE
+verdict 'caching, refused at event 3: 30.00 MiB asked on stream ' limited.wtr -s caching -l 40MiB
+grep -qF 'too big by 8.00 MiB for any allocator: 18.00 MiB are live as asked, and the limit is 40.00 MiB' out || complain "$(cat out)"
+
+# Eight streams, one after the other: the model of PyTorch keeps the memory of each, caching needs that of one.
+recording sessions < <(
+    for stream in 0 1 2 3 4 5 6 7; do
+        printf 'a %d %d %d %d 0\n' $((2 * stream)) $stream $((16 * mib)) $stream
+        printf 'f %d %d %d 0\ny %d *\n' $((2 * stream + 1)) $stream $stream $((2 * stream + 1))
+    done)
+verdict 'pytorch, peak at event 21: 128.00 MiB reserved for 16.00 MiB live as asked: 112.00 MiB are idle for other streams' \
+    sessions.wtr -s pytorch
+verdict 'caching, peak at event 0: 16.00 MiB reserved for 16.00 MiB live as asked: nearly all of it is live' sessions.wtr -s caching
+
+# A buffer that grows by 1 MiB at each step, with the old one alive until the new one is filled.
+recording growing < <(
+    for step in $(seq 0 19); do
+        printf 'a %d %d %d 0 0\n' $((2 * step)) $step $(((10 + step) * mib))
+        [ "$step" = 0 ] || printf 'f %d %d 0 0\n' $((2 * step + 1)) $((step - 1))
+    done)
+verdict 'pytorch, peak at event ' growing.wtr -s pytorch
+grep -qE 'verdict: .*; [0-9]+ requests grew from 10\.0 to [0-9.]+ MiB, each a little larger than the one before' out ||
+    complain "no series: $(grep verdict out)"
+
+good '"cause": "none"' replay -q --no-timing -s direct sessions.wtr --json
+
+# The other outputs.
+good '"cause": "outside"' replay -q --no-timing -s caching outside.wtr --json
+good '"text": "8.00 MiB asked on stream 0: held outside of this pool' replay -q --no-timing -s caching outside.wtr --json
+good ',outside' replay -q --no-timing -s caching outside.wtr --csv
+good '  verdict    refused at event 2: 8.00 MiB asked on stream 0: held outside of this pool' info outside.wtr
+good '"cause": "other_streams"' info others.wtr --json
+sed 's/^s 0/@1 weights\n&/; s/^a 1 .*/& @1/' outside.wtr >tagged.wtr
+good '  held by    16.0 MiB in 1 block: weights' info tagged.wtr
+good 'report: page.html' replay -q --no-timing -s caching outside.wtr --report page.html
+grep -qF 'held outside of this pool: 46.00 MiB' page.html || complain 'the page has no verdict'
+finish 'the verdict: causes, figures and outputs'
