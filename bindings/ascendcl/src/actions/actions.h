@@ -8,6 +8,9 @@
 
 /* Implements aclrtMemcpy and its relatives, for all functions that copy. `name` is the name of the public function, for
  * messages. */
+/* Refuses aclrtMemcpy, aclrtMemset and aclrtMemcpy2d because of a capture. As in the vendor's runtime, batches and
+ * aclrtMemsetD32 are allowed (ApiImpl::MemcpyBatch, ApiImpl::MemsetD32). */
+aclError acl__check_captures(const char *name);
 aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *name);
 aclError acl__copy_async(void *to, const void *from, uint64_t size, acl__stream *stream, const char *name);
 aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name);

@@ -142,8 +142,7 @@ static aclError queue(acl__stream *stream, const struct copy_task *what)
 
 /* --- at once --- */
 
-/* Refuses a synchronous copy or set because of a capture. */
-static aclError check_captures(const char *name)
+aclError acl__check_captures(const char *name)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const acl__context *context = acl__context_current();
@@ -166,11 +165,7 @@ aclError acl__copy_now(void *to, const void *from, uint64_t size, const char *na
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task c = copy_of(to, from, size, name);
-    if (size == 0) {
-        return ACL_SUCCESS;
-    }
-    ACL_TRY(check_captures(name));
-    if (to == from) {
+    if (size == 0 || to == from) {
         return ACL_SUCCESS;
     }
     ACL_TRY(check_there(to, size, c.to_side, name));
@@ -189,7 +184,7 @@ aclError acl__set_now(void *to, uint8_t value, uint64_t size, const char *name)
     if (size == 0) {
         return ACL_SUCCESS;
     }
-    ACL_TRY(check_captures(name));
+    ACL_TRY(acl__check_captures(name));
     ACL_FAIL_IF(c.to_side == PAGEABLE_SIDE, ACL_ERROR_RT_PARAM_INVALID,
                 "%s: %p is neither device memory nor pinned host memory", name, to);
     ACL_TRY(check_there(to, size, c.to_side, name));
@@ -381,6 +376,7 @@ ACL_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size
     }
     ACL_TRY(check_copy(dst, destMax, src, count, kind, __func__));
     ACL_NEED_CONTEXT(context);
+    ACL_TRY(acl__check_captures(__func__));
     return acl__copy_now(dst, src, count, __func__);
 }
 

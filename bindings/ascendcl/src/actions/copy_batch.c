@@ -69,6 +69,7 @@ static aclError rectangle_now(const struct rectangle *r, const char *name)
     ACL_TRY(check_sides(r, name));
     ACL_FAIL_IF(is_device(r->to) && is_device(r->from), ACL_ERROR_RT_PARAM_INVALID, "%s: not from device to device",
                 name);
+    ACL_TRY(acl__check_captures(name));
     for (size_t row = 0; row < r->height; row++) {
         ACL_TRY(acl__copy_now(r->to + row * r->to_pitch, r->from + row * r->from_pitch, r->width, name));
     }
