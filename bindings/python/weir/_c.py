@@ -175,7 +175,9 @@ class OomRecord(Structure):
         ("device_status", c_int), ("text", c_char * 512), ("regions", c_uint64), ("usable_bytes", c_uint64), ("tag", c_uint32),
         ("tag_name", c_char * TAG_NAME_BYTES), ("holder_count", c_uint32), ("lane_count", c_uint32), ("region_count", c_uint32),
         ("advice_count", c_uint32), ("holders", OomHolder * OOM_ENTRIES), ("lanes", OomLane * OOM_ENTRIES),
-        ("worst", OomRegion * OOM_ENTRIES), ("advice", OomAdvice * OOM_ADVICE), ("pinned_idle_bytes", c_uint64)]
+        ("worst", OomRegion * OOM_ENTRIES), ("advice", OomAdvice * OOM_ADVICE), ("pinned_idle_bytes", c_uint64),
+        ("cause", c_int), ("free_pieces", c_uint64), ("usable_free_bytes", c_uint64), ("device_free_bytes", c_uint64),
+        ("device_total_bytes", c_uint64), ("in_the_way", c_char * TAG_NAME_BYTES), ("virtual_memory_would_do", c_bool)]
 
 
 STRUCTS = (HostPoolSource, HeapConfig, HeapStats, SimCosts, SimConfig, SimOperation, SimFinding, AclDeviceConfig,
