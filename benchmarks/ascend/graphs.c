@@ -177,7 +177,7 @@ static void decode(struct program *p)
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
         kept[i] = take(p, 0, layer_bytes[i % KEPT]);
     }
-    sample(p, forward(p, 2048), 256, false); /* a first pass, as engines make it to learn what they need */
+    sample(p, forward(p, 2048), 256, false); /* a first pass, as engines make it to learn their need of memory */
     wait_for(p, 0);
     for (uint64_t batch = 256; batch > 0; batch = batch > 8 ? batch - 8 : batch / 2) {
         rows[p->graph_count] = batch;
@@ -228,7 +228,7 @@ static void sessions(struct program *p)
             MUST_WEIR(weir_acl_wait_event(p->pool, p->native[s], p->event));
         }
         MUST(aclmdlRIExecuteAsync(p->graphs[s], p->native[s]));
-        weir_block *input = take(p, s, 4 * MIB); /* what the next request brings */
+        weir_block *input = take(p, s, 4 * MIB); /* the input of the next request */
         give(p, s, apply(p, s, input, 8 * MIB));
     }
 }

@@ -151,7 +151,7 @@ static bool look_at_peak(struct strategy_jobs *all, struct replay_result *result
     return done;
 }
 
-/* The recorded allocator is what the person asks about; if its memory is not known, the first strategy. */
+/* Judges the recorded allocator, or the first strategy if the recorded memory is not known. CSV does not show it. */
 static bool judge(struct strategy_jobs *all)
 {
     struct comparison *comparison = all->comparison;
@@ -204,7 +204,7 @@ bool compare(const struct settings *settings, struct crew *crew, const struct pr
         return false;
     }
     comparison->result_count += settings->strategy_count;
-    return run_jobs(&all, play_strategy) && judge(&all) &&
+    return run_jobs(&all, play_strategy) && (settings->csv || judge(&all)) &&
            (!comparison->refused.found || run_jobs(&all, find_enough)) && (!settings->sweeps || sweep_limits(&all)) &&
            (settings->host_rounds == 0 || measure_host(&all));
 }

@@ -164,8 +164,7 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
     return enough;
 }
 
-/* Finds what holds the peak, and what the recorded allocator's memory consists of. Returns false when out of host
- * memory. */
+/* Finds the holders of the peak, and the verdict of the recorded allocator. Returns false when out of host memory. */
 static bool find_answers(const struct trace *trace, struct facts *facts)
 {
     struct replay_result result;

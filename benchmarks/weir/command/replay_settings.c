@@ -32,6 +32,8 @@ static const char help_head[] =
     "reserved memory and its ratio to peak live, the largest free range at that peak, the event at which memory ran\n"
     "out, device calls and their simulated time, waits, hazards that the auditor found, and nanoseconds per call.\n"
     "If the trace has the segments of the recorded allocator, the first row, recorded, has the figures of that one.\n"
+    "The verdict above the table, of that row or the first, is the cause of a refused request, or the parts of the memory\n"
+    "at its peak.\n"
     "\n";
 
 static const char help_tail[] =

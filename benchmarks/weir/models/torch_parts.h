@@ -1,4 +1,4 @@
-/* torch_parts.h: what the files of the torch_heap share. */
+/* torch_parts.h: the structs and functions that the files of the torch_heap share. */
 #ifndef WEIR_BENCHMARKS_MODELS_TORCH_PARTS_H
 #define WEIR_BENCHMARKS_MODELS_TORCH_PARTS_H
 
@@ -43,7 +43,7 @@ struct torch_heap {
     struct torch_event *unused_events;
     uint64_t pending_events;
     struct torch_expandable *expandables;
-    struct torch_heap_stats counted; /* what is not read off the segments */
+    struct torch_heap_stats counted; /* the counters that the segments do not give */
 };
 
 /* A request on its way through the ladder. */

@@ -584,7 +584,7 @@ static bool survey_worst(const struct walk *walk, struct replay_result *result)
     return done;
 }
 
-/* The device is as large as the trace says, and at least as large as what was held and free together. */
+/* The device is as large as the trace says, and at least as large as the held and the free memory together. */
 static bool explain_refusal(const struct trace *trace, struct replay_result *result)
 {
     const struct recorded_oom refused = recorded_oom_find(trace);

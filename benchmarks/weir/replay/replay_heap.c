@@ -129,7 +129,7 @@ void replay_heap_get_figures(struct replay_heap *heap, struct replay_heap_figure
     }
 }
 
-/* Fills in what the model tells of its memory. A request of 0 bytes: none has failed. */
+/* Fills in the figures that the model has of its memory. A request of 0 bytes: no request has failed. */
 static void describe_torch(struct replay_heap *heap, const struct replay_stream *stream, uint64_t size,
                            uint64_t live_bytes, weir_oom_record *record)
 {

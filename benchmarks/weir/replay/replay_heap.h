@@ -60,7 +60,7 @@ weir_status replay_heap_event_synced(struct replay_heap *heap, weir_event *event
 weir_status replay_heap_trim(struct replay_heap *heap);
 weir_status replay_heap_check(struct replay_heap *heap, const char **why);
 void replay_heap_get_figures(struct replay_heap *heap, struct replay_heap_figures *figures);
-/* Describes the failure of the last request. `live_bytes`: what the live blocks were asked for. */
+/* Describes the failure of the last request. `live_bytes`: the sum of the sizes asked for, of live blocks. */
 weir_status replay_heap_get_oom(struct replay_heap *heap, const struct replay_stream *stream, uint64_t size,
                                 uint64_t live_bytes, weir_oom_record *record);
 /* Describes the memory as it is now (weir_pool_survey). */

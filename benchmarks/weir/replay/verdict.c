@@ -52,7 +52,7 @@ static void name_growing(const struct trace *trace, const struct growing *series
                    (double)series->last_bytes / (1 << 20));
 }
 
-/* True if free memory has a part in it: more than a 20th of what is reserved. */
+/* True if free memory has a part in it: more than a 20th of the reserved memory. */
 static bool has_pieces(const weir_oom_record *record)
 {
     return record->free_bytes > record->reserved_bytes / 20;

@@ -1,4 +1,4 @@
-/* verdict.h: the answer in one line: why the request failed, or what the memory at the peak consists of.
+/* verdict.h: the answer in one line: why the request failed, or the parts of the memory at its peak.
  *
  * It is about one row: the recorded allocator if its memory is known, else the first strategy. Cause and figures are
  * those of the row's record (weir_oom_record); a series of growing requests before that moment is named too.

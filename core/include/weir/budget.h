@@ -112,7 +112,7 @@ WEIR_API size_t weir_oom_explain(const weir_oom_record *record, char *text, size
 WEIR_API void weir_oom_judge(weir_oom_record *record);
 
 /* Describes the pool as it is now in *record, as if a request of 0 bytes on `stream` had failed: sums, holders, lanes,
- * regions; cause and text tell what the reserved memory consists of. There is no advice. `failure` is 0, and
+ * regions; cause and text name the parts of the reserved memory. There is no advice. `failure` is 0, and
  * weir_oom_explain formats it too. Takes
  * the pool's lock, for a time that is linear in the ranges. Returns WEIR_ERR_INVALID if an argument is NULL or the
  * stream belongs to another pool; WEIR_ERR_NO_MEMORY if there is no host memory. */

@@ -125,10 +125,10 @@ typedef struct weir_device_ops {
     weir_status (*stream_capture)(void *ctx, void *native_stream, uint64_t *capture, void (*gone)(void *arg),
                                   void *arg);
 
-    /* --- what is left of the device (optional) --- */
-    /* Stores the bytes of the device's memory that anybody may take now, and all of its bytes, of which other pools,
-     * libraries and processes may hold some (aclrtGetMemInfo, cuMemGetInfo). Does not block. Default:
-     * WEIR_ERR_UNSUPPORTED. */
+    /* --- free memory of the device (optional) --- */
+    /* Stores the bytes of the device's memory that are free now, for this pool and for other users, and all of its
+     * bytes, of which other pools, libraries and processes may hold some (aclrtGetMemInfo, cuMemGetInfo). Does not
+     * block. Default: WEIR_ERR_UNSUPPORTED. */
     weir_status (*memory_info)(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes);
 } weir_device_ops;
 

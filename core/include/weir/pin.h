@@ -4,7 +4,7 @@
  * pin prevents that: the memory under some addresses, by whole handles or regions of the device, keeps its addresses
  * until the pin ends, whether the blocks in it are live or freed. No growth, exchange, trim or limit takes it away.
  *
- * For memory that outlives its blocks in somebody's records:
+ * For memory whose addresses the records of another party keep after its blocks have been freed:
  *
  *     a registration (a network card, a collective library)   pin before it is registered, unpin after it is
  *     of a block that the program may free meanwhile          deregistered

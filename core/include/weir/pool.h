@@ -439,8 +439,9 @@ typedef struct weir_oom_advice {
 #define WEIR_OOM_ENTRIES 6 /* the most entries of each list in a weir_oom_record */
 #define WEIR_OOM_ADVICE 5  /* at most: RAISE_LIMIT or DEVICE_ROOM, WAIT or END_GRAPH, and one of each other kind */
 
-/* X(NAME): the cause of a failed request, the first that applies. In a survey (weir_pool_survey): what takes most of
- * the reserved memory that is not live, one of the causes from WAITS to ROUNDING; NONE if a twentieth is not. */
+/* X(NAME): the cause of a failed request, the first that applies. In a survey (weir_pool_survey): the largest
+ * part of the reserved memory that is not live, one of the causes from WAITS to ROUNDING; NONE if less than a twentieth
+ * is not live. */
 #define WEIR_OOM_CAUSE_LIST(X)                                                                                         \
     X(NONE)          /* no request has failed */                                                                       \
     X(RECORDS)       /* no host memory for weir's own records */                                                       \
@@ -499,7 +500,7 @@ struct weir_oom_record {
     weir_oom_cause cause;
     uint64_t free_pieces;                 /* runs of free neighbours */
     uint64_t usable_free_bytes;           /* free bytes that the requesting stream may use, in all pieces */
-    uint64_t device_free_bytes;           /* what anybody may still take of the device */
+    uint64_t device_free_bytes;           /* free on the device, for this pool and for other users */
     uint64_t device_total_bytes;          /* all of the device; 0: it does not tell */
     char in_the_way[WEIR_TAG_NAME_BYTES]; /* FREE_BLOCKS: the tag with the most bytes of those blocks; "" = no tag */
     bool virtual_memory_would_do; /* the pool has regions, and virtual memory would bring the free pieces together */

@@ -102,13 +102,13 @@ static bool waits_for_work(const weir_oom_record *record)
             sum_of(record->free_bytes, record->pending_bytes) >= record->size);
 }
 
-/* Returns `more` without `less`, or 0. */
+/* Returns the part of `more` that is above `less`; 0 if none is. */
 static uint64_t beyond(uint64_t more, uint64_t less)
 {
     return more > less ? more - less : 0;
 }
 
-/* What takes most of the memory that is not live. */
+/* Finds the largest part of the memory that is not live. */
 static weir_oom_cause cause_of_waste(const weir_oom_record *record)
 {
     WEIR_ASSERT(record->size == 0);
@@ -289,7 +289,8 @@ static void say_cause(struct text *text, const weir_oom_record *record)
     }
 }
 
-static void say_most(struct text *text, const weir_oom_record *record)
+/* Names the tag with the most live bytes, unless the blocks have no tags. */
+static void say_largest_holder(struct text *text, const weir_oom_record *record)
 {
     char a[SIZE_TEXT];
     const weir_oom_holder *most = &record->holders[0];
@@ -300,7 +301,7 @@ static void say_most(struct text *text, const weir_oom_record *record)
 }
 
 /* True if a part of the reserved memory is worth a word. */
-static bool counts(const weir_oom_record *record, uint64_t bytes)
+static bool is_notable(const weir_oom_record *record, uint64_t bytes)
 {
     return bytes > record->reserved_bytes / 256;
 }
@@ -311,28 +312,29 @@ static void say_parts(struct text *text, const weir_oom_record *record, const ch
     char a[SIZE_TEXT];
     const uint64_t others = beyond(record->free_bytes, record->usable_free_bytes);
     const uint64_t rounding = beyond(record->live_bytes, record->requested_bytes);
-    if (counts(record, record->free_bytes) && record->cause != WEIR_OOM_CAUSE_FRAGMENTED) {
+    if (is_notable(record, record->free_bytes) && record->cause != WEIR_OOM_CAUSE_FRAGMENTED) {
         say(text, "%s", joint);
         say_free(text, record);
         joint = ", ";
     }
-    if (record->size == 0 && counts(record, others) && record->cause != WEIR_OOM_CAUSE_OTHER_STREAMS) {
+    if (record->size == 0 && is_notable(record, others) && record->cause != WEIR_OOM_CAUSE_OTHER_STREAMS) {
         say(text, "%s%s of it for other streams", joint, plain_size(others, a));
         joint = ", ";
     }
-    if (counts(record, record->pinned_idle_bytes) && record->cause != WEIR_OOM_CAUSE_PINNED) {
+    if (is_notable(record, record->pinned_idle_bytes) && record->cause != WEIR_OOM_CAUSE_PINNED) {
         say(text, "%s%s idle but pinned", joint, plain_size(record->pinned_idle_bytes, a));
         joint = ", ";
     }
-    if (counts(record, record->pending_bytes) && record->cause != WEIR_OOM_CAUSE_WAITS) {
+    if (is_notable(record, record->pending_bytes) && record->cause != WEIR_OOM_CAUSE_WAITS) {
         say(text, "%s%s freed but still in use by several streams", joint, plain_size(record->pending_bytes, a));
         joint = ", ";
     }
-    if (counts(record, rounding) && record->cause != WEIR_OOM_CAUSE_ROUNDING) {
+    if (is_notable(record, rounding) && record->cause != WEIR_OOM_CAUSE_ROUNDING) {
         say(text, "%s%s rounding", joint, plain_size(rounding, a));
     }
 }
 
+/* Names the part of the memory that the cause of a survey stands for. */
 static void say_waste(struct text *text, const weir_oom_record *record)
 {
     WEIR_ASSERT(record->cause == WEIR_OOM_CAUSE_NONE ||
@@ -369,7 +371,7 @@ static void judge_survey(weir_oom_record *record)
         plain_size(record->requested_bytes, b));
     say_waste(&text, record);
     say_parts(&text, record, "; ");
-    say_most(&text, record);
+    say_largest_holder(&text, record);
 }
 
 static void judge(weir_oom_record *record)
@@ -386,7 +388,7 @@ static void judge(weir_oom_record *record)
     say_cause(&text, record);
     say(&text, "; %s reserved, %s live", plain_size(record->reserved_bytes, a), plain_size(record->live_bytes, b));
     say_parts(&text, record, ", ");
-    say_most(&text, record);
+    say_largest_holder(&text, record);
 }
 
 void weir_oom_judge(weir_oom_record *given)
@@ -398,9 +400,10 @@ void weir_oom_judge(weir_oom_record *given)
     }
 }
 
-/* The text names the bytes of a whole region, without subtracting free memory: one new region always satisfies the
+/* Adds the pool's own facts to the line: the device's or the limit's answer, and the missing bytes. They are those of a
+ * whole region, without subtracting free memory: one new region always satisfies the
  * request, but scattered free memory may not. */
-void weir__oom_judge(weir_oom_record *record, bool maps, uint64_t more)
+void weir__oom_conclude(weir_oom_record *record, bool maps, uint64_t more)
 {
     char a[SIZE_TEXT];
     WEIR_ASSERT(record->failure == 0 && record->size != 0);

@@ -620,7 +620,7 @@ void weir__oom_explain_now(const struct request *request)
         record.virtual_memory_would_do = pages_would_do(&record, request, &snapshot);
     }
     name_tag(pool, &record);
-    weir__oom_judge(&record, pool->vm != NULL, more);
+    weir__oom_conclude(&record, pool->vm != NULL, more);
     record.failure = pool->oom.failure + 1;
     pool->oom = record;
     pool_unlock(pool);

@@ -57,7 +57,7 @@ void weir__snapshot_fini(struct snapshot *snapshot);
 
 /* Sets cause and text of a pool's record. A cause of RECORDS stays. `maps`: the pool has virtual memory; `more`: the
  * missing bytes if no block is freed. */
-void weir__oom_judge(weir_oom_record *record, bool maps, uint64_t more);
+void weir__oom_conclude(weir_oom_record *record, bool maps, uint64_t more);
 
 /* --- oom.c --- */
 

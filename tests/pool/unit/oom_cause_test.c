@@ -179,6 +179,10 @@ TEST(test_a_foreign_record_is_judged)
     record.free_pieces = 2;
     weir_oom_judge(&record);
     assert_int_equal(record.cause, WEIR_OOM_CAUSE_FRAGMENTED);
+    record.device_total_bytes = 200 * MIB;
+    record.device_free_bytes = 100 * MIB; /* room for the 32 MiB that the device has refused */
+    weir_oom_judge(&record);
+    assert_int_equal(record.cause, WEIR_OOM_CAUSE_REFUSED);
     record.size = 0;
     record.usable_free_bytes = 2 * MIB;
     weir_oom_judge(&record);
@@ -195,7 +199,27 @@ TEST(test_a_foreign_record_is_judged)
     weir_oom_judge(NULL);
 }
 
-TEST(test_a_survey_tells_what_memory_consists_of)
+/* Neighbours that two streams have freed are two ranges, and one piece. */
+TEST(test_free_neighbours_are_one_piece)
+{
+    struct world w = world_on(new_sim(device_of(16 * REGION)), WEIR_POOL_REGIONS, 0);
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    weir_block *blocks[4];
+    for (unsigned i = 0; i < 4; i++) {
+        blocks[i] = get(&w, A, REGION / 4);
+    }
+    put(&w, blocks[1], A);
+    use(&w, blocks[2], B);
+    busy(w.sim, w.native[B], LONG_NS);
+    put(&w, blocks[2], B);
+    ok(weir_pool_survey(w.pool, w.stream[A], &record));
+    assert_int_equal(record.free_pieces, 1);
+    put(&w, blocks[0], A);
+    put(&w, blocks[3], A);
+    close_world(&w);
+}
+
+TEST(test_a_survey_names_the_parts_of_memory)
 {
     struct world w = world_on(new_sim(device_of(16 * REGION)), WEIR_POOL_REGIONS, 0);
     weir_oom_record record = WEIR_OOM_RECORD_INIT;

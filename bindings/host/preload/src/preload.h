@@ -59,7 +59,7 @@ struct holders_site {
 void holders_restart(void);
 /* Notes a new block, if it is one of those that are. */
 void holders_note_slow(const void *block, size_t size, const void *caller);
-/* Forgets a block that is about to be freed. Returns true, and what was noted, if it was noted. */
+/* Forgets a block that is about to be freed. Returns true, with the note, if there was one. */
 bool holders_forget_slow(const void *block, struct holders_note *note);
 /* Notes a block again that was forgotten and not freed. */
 void holders_restore(const void *block, const struct holders_note *note);
