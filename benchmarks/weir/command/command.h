@@ -5,6 +5,7 @@
 #include "complain.h"
 
 int command_replay(int argc, char **argv);
+int command_advise(int argc, char **argv);
 int command_import(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_record(int argc, char **argv);

@@ -347,6 +347,9 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     print_tags(trace, facts);
     print_curve(facts);
     print_sizes(facts);
+    if (trace->allocator_settings != NULL) {
+        (void)printf("  settings   %s\n", trace->allocator_settings);
+    }
     if (trace->recorded_note != NULL) {
         (void)printf("  recorded   %s\n", trace->recorded_note);
     }
@@ -438,6 +441,9 @@ static int show_traces(char *const *names, size_t count, const struct part_optio
             (void)json_object_set_new(object, "captures", json_integer((json_int_t)trace->capture_count));
             (void)json_object_set_new(object, "capture_pools", json_integer((json_int_t)facts.capture_pools));
             (void)json_object_set_new(object, "capture_pools_released", json_integer((json_int_t)facts.released));
+            (void)json_object_set_new(object, "allocator_settings",
+                                      trace->allocator_settings != NULL ? json_text(trace->allocator_settings)
+                                                                        : json_null());
             (void)json_object_set_new(object, "part", json_part(trace->part));
             (void)json_object_set_new(object, "held_by", output_holders_json(&facts.at_peak));
             (void)json_object_set_new(object, "verdict", output_cause_json(&facts.verdict));

@@ -19,6 +19,7 @@ static const char help[] =
     "weir: how would another allocator have served this run?\n"
     "\n"
     "  weir replay TRACE...        replay allocation traces against strategies on a simulated device\n"
+    "  weir advise TRACE           find the settings that would have saved most memory: the lines to paste\n"
     "  weir info TRACE...          describe a trace: events, streams, sizes, live memory\n"
     "  weir import IN -o OUT.wtr   convert a snapshot, profile or CSV of another program to weir's trace format\n"
     "  weir record -- PROGRAM...   record the allocator calls of a program as a trace\n"
@@ -37,8 +38,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"replay", command_replay}, {"info", command_info}, {"import", command_import},
-    {"record", command_record}, {"run", command_run},   {"topo", command_topo},
+    {"replay", command_replay}, {"advise", command_advise}, {"info", command_info}, {"import", command_import},
+    {"record", command_record}, {"run", command_run},       {"topo", command_topo},
 };
 
 enum { subcommand_count = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -54,7 +55,7 @@ static int say_unknown(const char *word)
     if (search.meant != NULL) {
         (void)fprintf(stderr, "'; did you mean %s? (weir --help)\n", search.meant);
     } else {
-        (void)fputs("'; there are replay, info, import, record, run and topo (weir --help)\n", stderr);
+        (void)fputs("'; there are replay, advise, info, import, record, run and topo (weir --help)\n", stderr);
     }
     return EXIT_USAGE;
 }

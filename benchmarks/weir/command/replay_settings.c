@@ -191,27 +191,41 @@ static int parse_growth(void *ctx, const char *text)
     return complain("replay", true, "--growth %s: it is balanced, grow-first or wait-first", text);
 }
 
-static int parse_memory(const char *option, const char *text, uint64_t *bytes)
+int settings_parse_memory(const char *command, const char *option, const char *text, uint64_t *bytes)
 {
     if (!parse_size(text, bytes)) {
-        return complain("replay", true, "%s %s: not a size such as 64GiB", option, text);
+        return complain(command, true, "%s %s: not a size such as 64GiB", option, text);
     }
-    if (*bytes < UINT64_C(2) << 20) {
-        return complain("replay", true, "%s %s: less than one region of 2 MiB", option, text);
+    if (*bytes < REPLAY_LEAST_CAPACITY) {
+        return complain(command, true, "%s %s: less than one region of 2 MiB", option, text);
     }
-    if (*bytes > UINT64_C(1) << 44) {
-        return complain("replay", true, "%s %s: more than 16 TiB", option, text);
+    if (*bytes > REPLAY_MOST_CAPACITY) {
+        return complain(command, true, "%s %s: more than 16 TiB", option, text);
+    }
+    return EXIT_DONE;
+}
+
+static int parse_number_of(const char *command, const char *option, const char *text, uint64_t least, uint64_t most,
+                           uint64_t *number)
+{
+    if (!parse_number(text, number) || *number < least || *number > most) {
+        return complain(command, true, "%s %s: not a number from %llu to %llu", option, text, (unsigned long long)least,
+                        (unsigned long long)most);
     }
     return EXIT_DONE;
 }
 
 static int parse_count(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number)
 {
-    if (!parse_number(text, number) || *number < least || *number > most) {
-        return complain("replay", true, "%s %s: not a number from %llu to %llu", option, text,
-                        (unsigned long long)least, (unsigned long long)most);
-    }
-    return EXIT_DONE;
+    return parse_number_of("replay", option, text, least, most, number);
+}
+
+int settings_parse_jobs(const char *command, const char *text, uint32_t *jobs)
+{
+    uint64_t number = 0;
+    const int status = parse_number_of(command, "--jobs", text, 1, jobs_most_threads, &number);
+    *jobs = (uint32_t)number;
+    return status;
 }
 
 /* Parses a factor from 0.001 to 100 with at most three decimal places; *text moves behind it. */
@@ -268,12 +282,12 @@ static int parse_sweep(void *ctx, const char *text)
 
 static int parse_capacity(void *ctx, const char *value)
 {
-    return parse_memory("--capacity", value, &((struct settings *)ctx)->replay.capacity);
+    return settings_parse_memory("replay", "--capacity", value, &((struct settings *)ctx)->replay.capacity);
 }
 
 static int parse_limit(void *ctx, const char *value)
 {
-    return parse_memory("--limit", value, &((struct settings *)ctx)->replay.limit);
+    return settings_parse_memory("replay", "--limit", value, &((struct settings *)ctx)->replay.limit);
 }
 
 static int parse_seed(void *ctx, const char *value)
@@ -291,10 +305,7 @@ static int parse_repeat(void *ctx, const char *value)
 
 static int parse_jobs(void *ctx, const char *value)
 {
-    uint64_t number = 0;
-    const int status = parse_count("--jobs", value, 1, jobs_most_threads, &number);
-    ((struct settings *)ctx)->replay.jobs = (uint32_t)number;
-    return status;
+    return settings_parse_jobs("replay", value, &((struct settings *)ctx)->replay.jobs);
 }
 
 static int parse_pad(void *ctx, const char *value)
@@ -443,19 +454,17 @@ static int check_settings(const struct settings *settings)
     return EXIT_DONE;
 }
 
-/* Reads the price table that the environment variable WEIR_SIM_PRICES names, if it is set. */
-static int read_prices(struct settings *settings)
+int settings_read_prices(const char *command, weir_sim_costs *costs, struct price_source *prices)
 {
     const char *path = getenv("WEIR_SIM_PRICES");
-    struct price_source *prices = &settings->prices;
     if (path != NULL && path[0] != '\0') {
         prices->file = path;
-        if (weir_sim_costs_read(path, &settings->replay.costs) != WEIR_OK) {
+        if (weir_sim_costs_read(path, costs) != WEIR_OK) {
             const char *why = strstr(weir_last_error(), ": "); /* behind the function's name */
-            return complain("replay", false, "WEIR_SIM_PRICES%s", why != NULL ? why : "");
+            return complain(command, false, "WEIR_SIM_PRICES%s", why != NULL ? why : "");
         }
     }
-    prices->assumed = weir_sim_costs_assumed(&settings->replay.costs);
+    prices->assumed = weir_sim_costs_assumed(costs);
     return EXIT_DONE;
 }
 
@@ -473,5 +482,5 @@ int settings_read(struct settings *settings, int argc, char **argv)
         status = complain("replay", true, "no trace is named");
     }
     settings->replay.history = settings->report != NULL;
-    return status == EXIT_DONE ? read_prices(settings) : status;
+    return status == EXIT_DONE ? settings_read_prices("replay", &settings->replay.costs, &settings->prices) : status;
 }

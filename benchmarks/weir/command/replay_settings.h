@@ -32,4 +32,11 @@ struct settings {
 int settings_read(struct settings *settings, int argc, char **argv);
 void settings_free(struct settings *settings);
 
+/* Parts that `weir advise` shares; `command` is the subcommand of messages. Each returns EXIT_DONE, or EXIT_USAGE after
+ * a message. */
+int settings_parse_memory(const char *command, const char *option, const char *text, uint64_t *bytes);
+int settings_parse_jobs(const char *command, const char *text, uint32_t *jobs);
+/* Reads the price table that the environment variable WEIR_SIM_PRICES names, if it is set. */
+int settings_read_prices(const char *command, weir_sim_costs *costs, struct price_source *prices);
+
 #endif

@@ -279,24 +279,30 @@ bool builder_note_count(struct trace_builder *builder, uint64_t count, const cha
     return count == 0 || builder_note_format(builder, "%" PRIu64 " %s", count, text);
 }
 
-bool builder_source(struct trace_builder *builder, const char *text, size_t length)
+/* Keeps a copy of a text in *kept. */
+static bool keep_text(struct trace_builder *builder, const char **kept, const char *text, size_t length)
 {
     char *copy = builder_text(builder, text, length);
     if (copy == NULL) {
         return builder_no_memory(builder);
     }
-    builder->trace->source = copy;
+    *kept = copy;
     return true;
+}
+
+bool builder_source(struct trace_builder *builder, const char *text, size_t length)
+{
+    return keep_text(builder, &builder->trace->source, text, length);
 }
 
 bool builder_recorded_note(struct trace_builder *builder, const char *text, size_t length)
 {
-    char *copy = builder_text(builder, text, length);
-    if (copy == NULL) {
-        return builder_no_memory(builder);
-    }
-    builder->trace->recorded_note = copy;
-    return true;
+    return keep_text(builder, &builder->trace->recorded_note, text, length);
+}
+
+bool builder_allocator_settings(struct trace_builder *builder, const char *text, size_t length)
+{
+    return keep_text(builder, &builder->trace->allocator_settings, text, length);
 }
 
 /* Finds the devices that are used, and gives each stream a device. */

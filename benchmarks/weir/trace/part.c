@@ -572,6 +572,9 @@ static bool copy_texts(struct selection *selection)
     if (done && from->recorded_note != NULL) {
         done = builder_recorded_note(builder, from->recorded_note, strlen(from->recorded_note));
     }
+    if (done && from->allocator_settings != NULL) {
+        done = builder_allocator_settings(builder, from->allocator_settings, strlen(from->allocator_settings));
+    }
     return done;
 }
 

@@ -1156,6 +1156,22 @@ static bool add_recorded_note(struct importer *importer)
     return builder_recorded_note(&importer->builder, text, (size_t)length);
 }
 
+/* Keeps the text of the allocator's settings, which newer releases write into the snapshot. An empty text, the
+ * defaults, is not kept. */
+static bool keep_settings(struct importer *importer, const struct pickle_value *root)
+{
+    static const char *const names[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
+                                        "PYTORCH_NPU_ALLOC_CONF"};
+    const struct pickle_value *settings = pickle_get(root, "allocator_settings");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct pickle_value *text = pickle_get(settings, names[i]);
+        if (text != NULL && text->kind == PICKLE_STR && text->count > 0) {
+            return builder_allocator_settings(&importer->builder, text->as.text, text->count);
+        }
+    }
+    return true;
+}
+
 /* --- the whole --- */
 
 static bool refuse(struct importer *importer, const struct pickle_value *root)
@@ -1221,7 +1237,8 @@ static bool import(struct importer *importer, const struct pickle *pickle, struc
     struct trace *trace = importer->builder.trace;
     trace->clock = importer->has_time || importer->entry_count == 0 ? TRACE_CLOCK_NS : TRACE_CLOCK_ORDER;
     trace->expandable = trace->expandable || importer->expandable;
-    return add_notes(importer) && add_recorded_note(importer) && builder_finish(&importer->builder, out);
+    return add_notes(importer) && add_recorded_note(importer) && keep_settings(importer, pickle->root) &&
+           builder_finish(&importer->builder, out);
 }
 
 static void free_device(struct device *device)

@@ -121,6 +121,11 @@ struct trace {
      * text behind "#note recorded: ". */
     const char *recorded_note;
 
+    /* The settings that the recorded allocator had, as its environment variable takes them (PYTORCH_ALLOC_CONF,
+     * PYTORCH_NPU_ALLOC_CONF); NULL = not known, or the defaults. In a .wtr file: the text behind "#note allocator
+     * settings: ". */
+    const char *allocator_settings;
+
     struct trace_store *store;
 };
 

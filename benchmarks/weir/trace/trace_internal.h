@@ -155,6 +155,7 @@ bool builder_note_format(struct trace_builder *builder, const char *format, ...)
 bool builder_note_count(struct trace_builder *builder, uint64_t count, const char *text);
 bool builder_source(struct trace_builder *builder, const char *text, size_t length);
 bool builder_recorded_note(struct trace_builder *builder, const char *text, size_t length);
+bool builder_allocator_settings(struct trace_builder *builder, const char *text, size_t length);
 
 /* Returns the entry of device `number` < TRACE_MAX_DEVICES and creates it if it is new; NULL when out of memory. */
 struct trace_device *builder_device(struct trace_builder *builder, uint32_t number);

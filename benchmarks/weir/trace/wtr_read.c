@@ -947,7 +947,14 @@ static bool read_frame(struct reader *reader)
     return add_frame(reader, c + 1, (size_t)(reader->end - c - 1));
 }
 
-#define RECORDED "recorded: "
+/* Two notes are more than text for a person. */
+static const struct {
+    const char *head;
+    bool (*keep)(struct trace_builder *builder, const char *text, size_t length);
+} known_notes[] = {
+    {"recorded: ", builder_recorded_note},
+    {"allocator settings: ", builder_allocator_settings},
+};
 
 static bool read_note(struct reader *reader)
 {
@@ -956,9 +963,11 @@ static bool read_note(struct reader *reader)
     }
     const char *text = reader->at + 1;
     size_t length = (size_t)(reader->end - text);
-    size_t mark = strlen(RECORDED);
-    if (length > mark && memcmp(text, RECORDED, mark) == 0) {
-        return builder_recorded_note(&reader->builder, text + mark, length - mark);
+    for (size_t i = 0; i < sizeof(known_notes) / sizeof(known_notes[0]); i++) {
+        const size_t mark = strlen(known_notes[i].head);
+        if (length > mark && memcmp(text, known_notes[i].head, mark) == 0) {
+            return known_notes[i].keep(&reader->builder, text + mark, length - mark);
+        }
     }
     return builder_note(&reader->builder, text, length);
 }

@@ -199,6 +199,11 @@ static void put_head(struct writer *writer, const struct trace *trace)
         put_text(writer, trace->recorded_note);
         put_text(writer, "\n");
     }
+    if (trace->allocator_settings != NULL) {
+        put_text(writer, "#note allocator settings: ");
+        put_text(writer, trace->allocator_settings);
+        put_text(writer, "\n");
+    }
 }
 
 /* Writes an event with a name too long for the line buffer: formats the line again, into memory from malloc. */

@@ -129,6 +129,59 @@ TEST(test_ordinary)
                 "m 4000 I snapshot\n");
 }
 
+/* The text of the allocator's settings, under each of its names; it survives weir's own format. An empty text and a
+ * value that is no text are not kept. */
+TEST(test_allocator_settings)
+{
+    static const struct {
+        const char *key;
+        const char *text; /* NULL: a number */
+        const char *kept;
+    } cases[] = {
+        {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "expandable_segments:True"},
+        {"PYTORCH_ALLOC_CONF", "max_split_size_mb: 64", "max_split_size_mb: 64"},
+        {"PYTORCH_NPU_ALLOC_CONF", "page_size:1g ", "page_size:1g"},
+        {"PYTORCH_CUDA_ALLOC_CONF", "", NULL},
+        {"PYTORCH_CUDA_ALLOC_CONF", NULL, NULL},
+        {"max_split_size", "64", NULL},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pickle_writer w;
+        struct trace_error error;
+        char *text = NULL;
+        size_t size = 0;
+        pw_snapshot(&w);
+        pw_segment(&w, 0, BASE, 2 * MIB, 0, 0);
+        pw_block(&w, BASE, 2 * MIB, 2 * MIB, "active_allocated");
+        pw_segment_end(&w);
+        pw_list_end(&w);
+        pw_str(&w, "allocator_settings");
+        pw_dict(&w);
+        if (cases[i].text != NULL) {
+            pw_key_str(&w, cases[i].key, cases[i].text);
+        } else {
+            pw_key_int(&w, cases[i].key, 1);
+        }
+        pw_dict_end(&w);
+        pw_dict_end(&w);
+        pw_end(&w);
+        struct trace *trace = import(&w);
+        assert_int_equal(trace_write_memory(trace, &text, &size, &error), WEIR_OK);
+        struct trace *again = trace_of_bytes("again", text, size);
+        if (cases[i].kept == NULL) {
+            assert_null(trace->allocator_settings);
+            assert_null(again->allocator_settings);
+        } else {
+            assert_string_equal(trace->allocator_settings, cases[i].kept);
+            assert_string_equal(again->allocator_settings, cases[i].kept);
+            assert_int_equal(again->note_count, 0);
+        }
+        trace_free(again);
+        trace_free(trace);
+        free(text);
+    }
+}
+
 /* A pickle that is cut at any point is an error with an offset, never a crash and never a trace. */
 TEST(test_truncated)
 {

@@ -1,0 +1,159 @@
+/* advise.c: `weir advise`: finds the settings that would have saved most memory, and prints the lines to paste. */
+#include "command.h"
+
+#include "advice.h"
+#include "bundled.h"
+#include "json.h"
+#include "part_options.h"
+#include "replay/jobs.h"
+#include "replay_settings.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct subcommand subcommand = {
+    .name = "advise",
+    .head =
+        "weir advise TRACE: which settings would have saved most memory?\n"
+        "\n"
+        "Replays the trace with settings of PyTorch's allocator (or torch_npu's), beginning with those that the\n"
+        "recording tells, and with pools of weir. Prints the best in one sentence, then a row for each cure: the peak\n"
+        "of reserved memory, the least device that serves the recording, the memory that this leaves of the device\n"
+        "for the rest of the process, and the device calls; then the lines to paste, and why not the others.\n"
+        "Every figure is that of a replay. Several devices of a trace get advice each.\n"
+        "\n",
+    .tail = "\n"
+            "  weir advise snapshot.pickle\n"
+            "  weir advise snapshot.pickle --capacity 64GiB\n"
+            "  weir advise run.wtr.xz --json | jq -r .advice\n"
+            "\n"
+            "Exit status: 0 if there is an answer, 2 for bad usage or input, or if the output could not be written.\n",
+};
+
+struct advising {
+    struct replay_options options;
+    struct part_options part;
+    bool json;
+    json_t *all;
+};
+
+static int parse_capacity(void *ctx, const char *value)
+{
+    return settings_parse_memory("advise", "--capacity", value, &((struct advising *)ctx)->options.capacity);
+}
+
+static int parse_jobs(void *ctx, const char *value)
+{
+    return settings_parse_jobs("advise", value, &((struct advising *)ctx)->options.jobs);
+}
+
+static int read_rows(struct advising *advising, int argc, char **argv)
+{
+    const struct option_row rows[] = {
+        {.name = "capacity",
+         .letter = 'c',
+         .value = "SIZE",
+         .parse = parse_capacity,
+         .text = "device memory, for example 64GiB (default: the capacity that a recorded\n"
+                 "out-of-memory implies, else the capacity in the trace, else unlimited)"},
+        PART_OPTION_ROWS(&advising->part, "advise for device N only (default: every device that the trace uses)"),
+        {.name = "jobs",
+         .letter = 'j',
+         .value = "N",
+         .parse = parse_jobs,
+         .text = "replay N settings at a time (default: one for each processor); the output is the same"},
+        {.name = "json", .flag = &advising->json, .text = "print JSON: one object, or an array for several devices"},
+        OPTION_HELP,
+        {.name = NULL},
+    };
+    return read_options(&subcommand, rows, advising, argc, argv);
+}
+
+static bool advise_device(struct advising *advising, const struct trace *trace, char *error, size_t error_size)
+{
+    struct advice *advice = calloc(1, sizeof(*advice));
+    if (advice == NULL) {
+        (void)snprintf(error, error_size, "no host memory");
+        return false;
+    }
+    const bool done = advice_make(trace, &advising->options, advice, error, error_size);
+    if (done && advising->json) {
+        (void)json_array_append_new(advising->all, output_advice_json(advice));
+    } else if (done) {
+        (void)fputs(json_array_size(advising->all) > 0 ? "\n" : "", stdout);
+        (void)json_array_append_new(advising->all, json_null()); /* counts the devices */
+        output_advice(stdout, advice);
+    }
+    free(advice);
+    return done;
+}
+
+static bool advise_devices(struct advising *advising, const struct trace *trace, char *error, size_t error_size)
+{
+    bool done = true;
+    if (trace->device != TRACE_NO_INDEX) {
+        return advise_device(advising, trace, error, error_size);
+    }
+    for (uint32_t d = 0; d < trace->device_count && done; d++) {
+        struct trace *one = NULL;
+        struct trace_error why = {0};
+        if (!trace->devices[d].used) {
+            continue;
+        }
+        if (trace_of_device(trace, d, &one, &why) != WEIR_OK) {
+            (void)snprintf(error, error_size, "%s", why.message);
+            return false;
+        }
+        done = advise_device(advising, one, error, error_size);
+        trace_free(one);
+    }
+    return done;
+}
+
+static int advise(struct advising *advising, const char *name)
+{
+    char error[bundled_error_size];
+    struct trace *trace = NULL;
+    int status = open_trace("advise", name, &trace);
+    if (status != EXIT_DONE) {
+        return status;
+    }
+    if (trace_only_counts(trace)) {
+        status = complain("advise", false, "%s: has totals over time and no blocks, so there is nothing to replay",
+                          trace->path);
+    } else if (!part_choose(&advising->part, &trace, error, sizeof(error)) ||
+               !advise_devices(advising, trace, error, sizeof(error))) {
+        status = complain("advise", false, "%s", error);
+    }
+    if (status == EXIT_DONE && advising->json) {
+        const bool one = json_array_size(advising->all) == 1;
+        status = json_print("advise", one ? json_array_get(advising->all, 0) : advising->all,
+                            JSON_INDENT(2) | JSON_REAL_PRECISION(8));
+    }
+    trace_free(trace);
+    return status;
+}
+
+int command_advise(int argc, char **argv)
+{
+    struct advising advising = {.part = PART_OPTIONS_INIT("advise")};
+    struct price_source prices = {0};
+    int status = read_rows(&advising, argc, argv);
+    if (status == EXIT_DONE && argc - optind != 1) {
+        status = complain("advise", true, "exactly one trace is needed");
+    }
+    if (status == EXIT_DONE) {
+        status = settings_read_prices("advise", &advising.options.costs, &prices);
+    }
+    if (status != EXIT_DONE) {
+        return status < 0 ? EXIT_DONE : status;
+    }
+    advising.all = json_array();
+    advising.options.crew = crew_create(advising.options.jobs);
+    status = advising.all != NULL && advising.options.crew != NULL ? advise(&advising, argv[optind])
+                                                                   : complain("advise", false, "no host memory");
+    crew_destroy(advising.options.crew);
+    json_decref(advising.all);
+    return status;
+}
