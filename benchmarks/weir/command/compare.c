@@ -3,11 +3,12 @@
 
 #include "replay/jobs.h"
 #include "replay/live_peak.h"
+#include "replay/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Jobs of one trace: job i is strategy i. */
+/* Jobs of one trace: job i is strategy i, and the last one the plan. */
 struct strategy_jobs {
     const struct settings *settings;
     struct crew *crew;
@@ -46,20 +47,24 @@ static uint64_t pad_for(const struct settings *settings, const struct replay_str
     return comparison->trace->pad_bytes > 0 ? (uint64_t)comparison->trace->pad_bytes : 0;
 }
 
-static bool run_jobs(struct strategy_jobs *all, bool (*play)(void *ctx, size_t i, char *error, size_t error_size))
+static bool run_jobs(struct strategy_jobs *all, size_t count,
+                     bool (*play)(void *ctx, size_t i, char *error, size_t error_size))
 {
-    const struct jobs jobs = {.count = all->settings->strategy_count,
-                              .threads = all->settings->replay.jobs,
-                              .crew = all->crew,
-                              .play = play,
-                              .ctx = all};
+    const struct jobs jobs = {
+        .count = count, .threads = all->settings->replay.jobs, .crew = all->crew, .play = play, .ctx = all};
     return jobs_run(&jobs, all->error, all->error_size);
 }
 
+/* Job `strategy_count` is the plan, the last row. */
 static bool play_strategy(void *ctx, size_t i, char *error, size_t error_size)
 {
     struct strategy_jobs *all = ctx;
     struct comparison *comparison = all->comparison;
+    if (i == all->settings->strategy_count) {
+        (void)snprintf(error, error_size, "no host memory");
+        return plan_run(comparison->trace, all->options.history, &comparison->results[all->first + i],
+                        &comparison->planned);
+    }
     const struct replay_strategy *strategy = all->settings->strategies[i];
     struct progress_source source = *all->source;
     struct replay_options options = all->options;
@@ -156,7 +161,7 @@ static bool judge(struct strategy_jobs *all)
 {
     struct comparison *comparison = all->comparison;
     struct replay_result *result = &comparison->results[0];
-    if (!recorded_run_is(result) && !result->oom.happened && result->allocs + result->prior_blocks > 0 &&
+    if (!replay_is_computed(result) && !result->oom.happened && result->allocs + result->prior_blocks > 0 &&
         !look_at_peak(all, result)) {
         return false;
     }
@@ -174,8 +179,8 @@ static bool start(struct strategy_jobs *all, struct trace *trace)
     *comparison = (struct comparison){.prices = &settings->prices,
                                       .timing = !settings->replay.no_timing,
                                       .trace = trace,
-                                      .results = calloc(settings->strategy_count + 1, sizeof(struct replay_result)),
-                                      .enough = calloc(settings->strategy_count + 1, sizeof(uint64_t)),
+                                      .results = calloc(settings->strategy_count + 2, sizeof(struct replay_result)),
+                                      .enough = calloc(settings->strategy_count + 2, sizeof(uint64_t)),
                                       .refused = recorded_oom_find(trace)};
     comparison->implied = settings->replay.capacity == 0 && comparison->refused.capacity != 0;
     if (comparison->implied) {
@@ -203,10 +208,15 @@ bool compare(const struct settings *settings, struct crew *crew, const struct pr
     if (!start(&all, trace) || !look_at_record(&all)) {
         return false;
     }
-    comparison->result_count += settings->strategy_count;
-    return run_jobs(&all, play_strategy) && (settings->csv || judge(&all)) &&
-           (!comparison->refused.found || run_jobs(&all, find_enough)) && (!settings->sweeps || sweep_limits(&all)) &&
-           (settings->host_rounds == 0 || measure_host(&all));
+    const size_t strategies = settings->strategy_count;
+    comparison->result_count += strategies + 1;
+    const bool played = run_jobs(&all, strategies + 1, play_strategy);
+    if (played && !comparison->planned) {
+        comparison->result_count--; /* too many blocks for a plan */
+    }
+    return played && (settings->csv || judge(&all)) &&
+           (!comparison->refused.found || run_jobs(&all, strategies, find_enough)) &&
+           (!settings->sweeps || sweep_limits(&all)) && (settings->host_rounds == 0 || measure_host(&all));
 }
 
 void comparison_drop(struct comparison *comparison)

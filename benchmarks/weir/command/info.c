@@ -6,7 +6,9 @@
 #include "output.h"
 #include "part_options.h"
 #include "replay/holders.h"
+#include "replay/plan.h"
 #include "replay/recorded_run.h"
+#include "replay/steps.h"
 #include "replay/verdict.h"
 #include "trace/trace.h"
 #include "units.h"
@@ -24,7 +26,8 @@ static const struct subcommand subcommand = {
         "weir info --list:   list the recordings that are installed with weir\n"
         "\n"
         "Prints for each trace its source, the number of events of each kind, streams, host threads and devices, the\n"
-        "blocks that were live before it began, its peak live bytes, the curve of live bytes and the requested sizes.\n"
+        "blocks that were live before it began, its peak live bytes with their holders, the memory that a plan of all\n"
+        "blocks needs, the steps that repeat, the curve of live bytes and the requested sizes.\n"
         "\n",
     .tail = "\n"
             "  weir info snapshot.pickle\n"
@@ -52,6 +55,8 @@ struct facts {
     uint64_t curve[curve_columns];
     weir_oom_record at_peak; /* the holders when live memory peaked */
     struct verdict verdict;  /* of the recorded allocator, if its memory is known */
+    struct packing plan;     /* not found: too many blocks, or several devices */
+    struct steps steps;
 };
 
 static unsigned bucket_of(uint64_t size)
@@ -164,7 +169,8 @@ static bool gather_facts(const struct trace *trace, struct facts *facts)
     return enough;
 }
 
-/* Finds the holders of the peak, and the verdict of the recorded allocator. Returns false when out of host memory. */
+/* Finds the holders of the peak, the plan, the steps and the verdict of the recorded allocator. Returns false when out
+ * of host memory. */
 static bool find_answers(const struct trace *trace, struct facts *facts)
 {
     struct replay_result result;
@@ -173,7 +179,10 @@ static bool find_answers(const struct trace *trace, struct facts *facts)
         count++;
     }
     facts->at_peak = (weir_oom_record)WEIR_OOM_RECORD_INIT;
-    if (!holders_at(trace, count, &facts->at_peak)) {
+    if (!holders_at(trace, count, &facts->at_peak) || !steps_find(trace, &facts->steps)) {
+        return false;
+    }
+    if (trace->device != TRACE_NO_INDEX && !plan_find(trace, &facts->plan)) {
         return false;
     }
     if (trace->device == TRACE_NO_INDEX || !recorded_run_known(trace)) {
@@ -251,6 +260,34 @@ static void print_answers(const struct facts *facts)
         (void)printf("  verdict    %s event %s: %s\n", facts->verdict.refused ? "refused at" : "peak at",
                      format_count(count, facts->verdict.event), facts->verdict.text);
     }
+}
+
+static void print_plan(const struct facts *facts)
+{
+    char size[UNIT_TEXT];
+    char bound[UNIT_TEXT];
+    if (facts->plan.found && facts->plan.bound > 0) {
+        (void)printf("  plan       %s would be enough if all lives were known beforehand; no plan needs less than %s\n",
+                     format_size(size, facts->plan.extent), format_size(bound, facts->plan.bound));
+    }
+}
+
+static void print_steps(const struct steps *steps)
+{
+    char text[4][UNIT_TEXT];
+    char growth[UNIT_TEXT];
+    if (steps->count == 0) {
+        return;
+    }
+    (void)printf(
+        "  steps      %s of %s request%s each are the same, from event %s to event %s: %.0f %% of the requests",
+        format_count(text[0], steps->count), format_count(text[1], steps->requests), steps->requests == 1 ? "" : "s",
+        format_count(text[2], steps->first_event), format_count(text[3], steps->last_event),
+        100.0 * (double)(steps->count * steps->requests) / (double)steps->all);
+    if (steps->growth_bytes > 0) {
+        (void)printf("; live memory grows by %s a step", format_size(growth, (uint64_t)steps->growth_bytes));
+    }
+    (void)fputc('\n', stdout);
 }
 
 static void print_sizes(const struct facts *facts)
@@ -341,6 +378,8 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
                  format_count(b, facts->kinds[WEIR_TRACE_PRIOR]), facts->kinds[WEIR_TRACE_PRIOR] == 1 ? "" : "s");
     (void)printf("  peak live  %s at event %s\n", format_size(a, facts->peak_live), format_count(b, facts->peak_event));
     print_answers(facts);
+    print_plan(facts);
+    print_steps(&facts->steps);
     (void)printf("  at the end %s in %s block%s\n", format_size(a, facts->end_live), format_count(b, facts->end_blocks),
                  facts->end_blocks == 1 ? "" : "s");
     print_captures(trace, facts);
@@ -391,6 +430,24 @@ static json_t *facts_json(const struct trace *trace, const struct facts *facts)
                      "end_live_bytes", (json_int_t)facts->end_live, "end_blocks", (json_int_t)facts->end_blocks,
                      "duration_ns", (json_int_t)facts->duration_ns, "distinct_sizes", (json_int_t)facts->distinct_sizes,
                      "sizes", sizes, "live_curve", curve);
+}
+
+static json_t *steps_json(const struct steps *steps)
+{
+    if (steps->count == 0) {
+        return json_null();
+    }
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)steps->count, "requests",
+                     (json_int_t)steps->requests, "first_event", (json_int_t)steps->first_event, "last_event",
+                     (json_int_t)steps->last_event, "growth_bytes", (json_int_t)steps->growth_bytes);
+}
+
+static json_t *plan_json(const struct packing *plan)
+{
+    if (!plan->found) {
+        return json_null();
+    }
+    return json_pack("{s:I, s:I}", "bytes", (json_int_t)plan->extent, "least_bytes", (json_int_t)plan->bound);
 }
 
 static int read_facts(const char *name, const struct part_options *part, struct trace **trace, struct facts *facts)
@@ -446,6 +503,8 @@ static int show_traces(char *const *names, size_t count, const struct part_optio
                                                                         : json_null());
             (void)json_object_set_new(object, "part", json_part(trace->part));
             (void)json_object_set_new(object, "held_by", output_holders_json(&facts.at_peak));
+            (void)json_object_set_new(object, "plan", plan_json(&facts.plan));
+            (void)json_object_set_new(object, "steps", steps_json(&facts.steps));
             (void)json_object_set_new(object, "verdict", output_cause_json(&facts.verdict));
             (void)json_object_set_new(object, "history", json_boolean(!recorded_run_is_moment(trace)));
             (void)json_array_append_new(all, object);

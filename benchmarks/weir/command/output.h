@@ -25,6 +25,7 @@ struct comparison {
     struct trace *trace;           /* a trace of one device */
     struct replay_result *results; /* result 0 is the row of the recorded allocator if the trace records its memory */
     size_t result_count;
+    bool planned;                    /* the last result is the plan; false: the blocks are too many for one */
     uint64_t peak_live_bytes;        /* peak of the whole trace, even if only a part was replayed */
     struct recorded_report recorded; /* check of the pytorch model, if it is among the strategies */
     struct sweep sweep;              /* empty if no sweep was requested */
@@ -54,15 +55,15 @@ char *output_oom(const struct replay_oom *oom);
 enum { output_name_width = 13 };
 void output_name(FILE *out, const char *name);
 
-/* --- output of the recorded allocator's figures (output_recorded.c) --- */
+/* --- output of computed rows: the recorded allocator and the plan (output_computed.c) --- */
 
 /* Prints below the heading that a snapshot has no history, and why figures of the recorded allocator may be wrong. */
-void output_recorded_notes(FILE *out, const struct comparison *comparison);
-/* Prints the recorded row of the table. */
-void output_recorded_row(FILE *out, const struct replay_result *result);
-/* Adds the member `note` to the JSON object of a result. If the result is the recorded row, also sets to null the
- * members that a recording does not have. */
-void output_recorded_json(json_t *object, const struct replay_result *result);
+void output_computed_notes(FILE *out, const struct comparison *comparison);
+/* Prints a computed row of the table. */
+void output_computed_row(FILE *out, const struct replay_result *result);
+/* Adds the member `note` to the JSON object of a result. If the row is computed, also sets to null the members that it
+ * does not have. */
+void output_computed_json(json_t *object, const struct replay_result *result);
 
 /* Prints the table. With `colour`, rows with hazards are red, and the row that reserves the least is bold. */
 void output_table(FILE *out, const struct comparison *comparison, bool colour);

@@ -2,6 +2,7 @@
  * figure that is not known is an empty field. */
 #include "output.h"
 
+#include "replay/plan.h"
 #include "trace/clean_text.h"
 
 #include <inttypes.h>
@@ -64,7 +65,7 @@ static void put_time(FILE *out, double ns)
 
 static void put_result(FILE *out, const struct comparison *comparison, const struct replay_result *result)
 {
-    const bool simulated = !recorded_run_is(result);
+    const bool simulated = !replay_is_computed(result);
     const bool free_known = !result->lacks_addresses;
     const uint64_t enough = comparison->enough[result - comparison->results];
     put_text(out, comparison->trace->path);
@@ -75,7 +76,7 @@ static void put_result(FILE *out, const struct comparison *comparison, const str
     put_number(out, true, result->peak_reserved_bytes);
     (void)fprintf(out, ",%.6f", replay_ratio(result));
     put_number(out, free_known, result->largest_free_bytes);
-    put_number(out, true, result->free_bytes);
+    put_number(out, !plan_is(result), result->free_bytes);
     put_number(out, result->oom.happened, result->oom.event);
     put_number(out, result->oom.happened, result->oom.size);
     put_number(out, true, result->device_calls);

@@ -53,7 +53,7 @@ static json_t *refused_json(const struct comparison *comparison)
 /* Returns how a strategy dealt with the request on which the recorded program ran out of memory. */
 static json_t *verdict_json(const struct comparison *comparison, const struct replay_result *result)
 {
-    if (!comparison->refused.found || recorded_run_is(result)) {
+    if (!comparison->refused.found || replay_is_computed(result)) {
         return json_null();
     }
     const uint64_t enough = comparison->enough[result - comparison->results];
@@ -220,7 +220,7 @@ static json_t *result_json(const struct comparison *comparison, const struct rep
     (void)json_object_set_new(object, "pad_bytes", number(result->pad_bytes));
     (void)json_object_set_new(object, "recorded", recorded_json(comparison, result));
     (void)json_object_set_new(object, "recorded_oom", verdict_json(comparison, result));
-    output_recorded_json(object, result);
+    output_computed_json(object, result);
     return object;
 }
 

@@ -39,7 +39,7 @@ void summary_add(struct summary *summary, const struct comparison *comparison)
     summary->comparisons++;
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
-        struct summary_row *row = row_of(summary, result->strategy->name, !recorded_run_is(result));
+        struct summary_row *row = row_of(summary, result->strategy->name, !replay_is_computed(result));
         if (row == NULL) {
             continue;
         }

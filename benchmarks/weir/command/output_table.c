@@ -71,7 +71,7 @@ static void print_verdicts(FILE *out, const struct comparison *comparison)
     for (size_t i = 0; i < comparison->result_count && comparison->refused.found; i++) {
         const struct replay_result *result = &comparison->results[i];
         const char *verdict = output_verdict(comparison, result);
-        if (recorded_run_is(result)) {
+        if (replay_is_computed(result)) {
             continue;
         }
         (void)fprintf(out, "  %s ", result->strategy->name);
@@ -110,8 +110,8 @@ static void print_row(FILE *out, const struct replay_result *result)
     char waits[UNIT_TEXT];
     char oom[UNIT_TEXT] = "-";
     char warm[UNIT_TEXT] = "-";
-    if (recorded_run_is(result)) {
-        output_recorded_row(out, result);
+    if (replay_is_computed(result)) {
+        output_computed_row(out, result);
         return;
     }
     if (result->oom.happened) {
@@ -145,7 +145,7 @@ static void print_captures(FILE *out, const struct comparison *comparison)
                   captures == 1 ? "" : "s", captures == 1 ? "s" : "");
     for (size_t i = 0; i < comparison->result_count; i++) {
         const struct replay_result *result = &comparison->results[i];
-        if (!recorded_run_is(result)) {
+        if (!replay_is_computed(result)) {
             const bool known = replay_knows_captures(comparison->trace, result);
             (void)fprintf(out, "    %-13s %9s%s\n", result->strategy->name,
                           known ? format_size(text, result->capture_bytes) : "-",
@@ -295,7 +295,7 @@ static const struct replay_result *best_of(const struct comparison *comparison)
     const struct replay_result *best = NULL;
     for (size_t i = 0; i < comparison->result_count && comparison->result_count > 1; i++) {
         const struct replay_result *result = &comparison->results[i];
-        const bool good = !result->oom.happened && result->hazards == 0 && !recorded_run_is(result) &&
+        const bool good = !result->oom.happened && result->hazards == 0 && !replay_is_computed(result) &&
                           strcmp(result->strategy->name, "direct") != 0;
         if (good && (best == NULL || result->peak_reserved_bytes < best->peak_reserved_bytes)) {
             best = result;
@@ -324,7 +324,7 @@ void output_table(FILE *out, const struct comparison *comparison, bool colour)
     print_heading(out, comparison);
     print_verdict(out, &comparison->verdict);
     print_refused(out, comparison);
-    output_recorded_notes(out, comparison);
+    output_computed_notes(out, comparison);
     (void)fprintf(out, "  %-13s %11s %6s %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", "strategy", "reserved", "/live",
                   "largest free", "out of memory", "dev.calls", "warm/k", "dev.time", "waits", "hazards", "p50 ns",
                   "p99", "p99.9");

@@ -61,7 +61,7 @@ struct walk {
 };
 
 static const struct replay_strategy recorded_strategy = {
-    .name = "recorded", .text = "the allocator that was recorded, from the segments in the trace"};
+    .name = "recorded", .text = "the allocator that was recorded, from the segments in the trace", .computed = true};
 
 static uint64_t sum_of(uint64_t a, uint64_t b)
 {

@@ -146,6 +146,12 @@ static inline bool replay_knows_captures(const struct trace *trace, const struct
     return trace->capture_count > 0 && result->strategy->settings == NULL;
 }
 
+/* True if the figures follow from the trace, so that the row has no device time, waits, hazards or times of calls. */
+static inline bool replay_is_computed(const struct replay_result *result)
+{
+    return result->strategy->computed;
+}
+
 /* Returns peak reserved over peak live bytes; 1 if no byte was live. */
 static inline double replay_ratio(const struct replay_result *result)
 {

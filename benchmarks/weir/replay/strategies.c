@@ -13,20 +13,20 @@
 
 static const struct replay_strategy table[] = {
     {"caching", "best fit at constant cost, split and coalesce, in regions", weir_caching_strategy, false, 0,
-     WEIR_POOL_REGIONS, NULL},
+     WEIR_POOL_REGIONS, NULL, false},
     {"size_class", "slabs of equal slots, eight classes per doubling; larger requests as in caching",
-     weir_size_class_strategy, false, 0, WEIR_POOL_REGIONS, NULL},
+     weir_size_class_strategy, false, 0, WEIR_POOL_REGIONS, NULL, false},
     {"bump", "a bump pointer over chunks: for what is taken and released together", weir_bump_strategy, false, 0, 0,
-     NULL},
+     NULL, false},
     {"caching+vm", "weir's default: caching on virtual memory, one range that grows", weir_caching_strategy, false, 0,
-     0, NULL},
-    {"size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, 0, NULL},
+     0, NULL, false},
+    {"size_class+vm", "size_class on virtual memory", weir_size_class_strategy, false, 0, 0, NULL, false},
     {"pytorch", "model of PyTorch's native caching allocator, exact to the address", model_pytorch_strategy, true, -1,
-     0, NULL},
+     0, NULL, false},
     {"torch_npu", "the same with torch_npu's 32 bytes added to every request", model_pytorch_strategy, true, 32, 0,
-     NULL},
-    {"direct", "one device allocation per block: no allocator at all", model_direct_strategy, false, 0, 0, NULL},
-    {NULL, NULL, NULL, false, 0, 0, NULL},
+     NULL, false},
+    {"direct", "one device allocation per block: no allocator at all", model_direct_strategy, false, 0, 0, NULL, false},
+    {NULL, NULL, NULL, false, 0, 0, NULL, false},
 };
 
 const struct replay_strategy *replay_strategies(void)

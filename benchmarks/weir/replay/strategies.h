@@ -15,6 +15,8 @@ struct replay_strategy {
     uint32_t pool_flags;                   /* WEIR_POOL_... */
     /* not NULL: no pool, but the model of PyTorch's allocator with these settings (models/torch_heap.h) */
     const struct pytorch_settings *settings;
+    /* the figures follow from the trace (`recorded`, `plan`): nothing is simulated, and no replay has this strategy */
+    bool computed;
 };
 
 /* Finds a strategy by name; NULL if there is none. */

@@ -38,7 +38,7 @@ grep -qE '^ +pytorch\[\] +-$' out || complain 'the graphs of a model that does n
 
 "$weir" replay graphs.wtr plain.wtr --strategy $strategies --csv >csv || complain 'no CSV'
 [ "$(sed 's/"[^"]*"//' csv | cut -d, -f3,23 | tr '\n' ' ')" = \
-    'strategy,capture_bytes direct,10485760 caching,10485760 pytorch,41943040 direct, caching, pytorch, ' ] ||
+    'strategy,capture_bytes direct,10485760 caching,10485760 pytorch,41943040 plan, direct, caching, pytorch, plan, ' ] ||
     complain "the column of graphs: $(cut -d, -f3,23 csv)"
 
 "$weir" replay graphs.wtr --strategy $strategies --json >graphs.json || complain 'no JSON'

@@ -257,7 +257,8 @@ static const weir_strategy_ops *greedy_strategy(void)
  * get as much as the strategy wants. */
 TEST(test_more_memory_may_serve_less)
 {
-    static const struct replay_strategy greedy = {"greedy", "", greedy_strategy, false, 0, WEIR_POOL_REGIONS, NULL};
+    static const struct replay_strategy greedy = {"greedy", "",   greedy_strategy, false, 0, WEIR_POOL_REGIONS,
+                                                  NULL,     false};
     assert_non_null(greedy_strategy());
     struct trace *trace = trace_of_text("#wtr 1\na 0 0 4194304 0 0\na 1 1 524288 0 0\nf 2 0 0 0\n");
     struct sweep sweep =

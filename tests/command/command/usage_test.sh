@@ -127,7 +127,7 @@ good $'\033[1m' replay "$small" -s caching,direct --color
 good 'caching' replay "$small" -s caching,direct --color=auto
 grep -q $'\033' out && complain 'colours in a pipe'
 good 'trace,device,strategy,events' replay good.wtr "$small" --csv
-[ "$(wc -l <out)" = 7 ] || complain '--csv does not print a line for each trace and strategy'
+[ "$(wc -l <out)" = 9 ] || complain '--csv does not print a line for each trace and strategy'
 [ "$(sed 's/"[^"]*"//' out | awk -F, '{ print NF }' | sort -u)" = 24 ] || complain 'lines of --csv differ in length'
 good 'all 2: geometric mean and worst' replay good.wtr "$small" -s caching
 grep -qE '^  caching +2 +0 ' out || complain 'no row of caching over both traces'
@@ -464,7 +464,7 @@ for member in device_time_ns waits host_waits hazards hazards_in_flight findings
 done
 grep -q '"peak_reserved_bytes": 20971520' row && grep -q '"largest_free_bytes": 12582912' row &&
     grep -q '"device_calls": 0' row && grep -q '"event": 10' row || complain 'the JSON of the recorded row lacks figures'
-[ "$(grep -c '"strategy"' out)" = 3 ] || complain 'the recorded row is in the sweep, or another one is missing'
+[ "$(grep -c '"strategy"' out)" = 4 ] || complain 'the recorded row is in the sweep, or another one is missing'
 grep -q '"history": true' out || complain 'a trace with a history has none'
 good 'report: ' replay -q -s caching died.wtr -d 1 --no-timing --report died.html
 good '  recorded: more was reserved than is recorded: blocks that lie outside the recorded memory: 1' replay -q -s caching --no-timing - <<'TRACE'

@@ -81,6 +81,17 @@ good '  verdict    refused at event 2: 8.00 MiB asked on stream 0: held outside 
 good '"cause": "other_streams"' info others.wtr --json
 sed 's/^s 0/@1 weights\n&/; s/^a 1 .*/& @1/' outside.wtr >tagged.wtr
 good '  held by    16.0 MiB in 1 block: weights' info tagged.wtr
+good '  plan       24.0 MiB would be enough if all lives were known beforehand; no plan needs less than 24.0 MiB' info tagged.wtr
+good '  plan ' replay -q --no-timing -s caching tagged.wtr
+{
+    echo '#wtr 1'
+    for ((i = 0; i < 12; i++)); do echo "a $i $i $((1000 + i % 3)) 0 0"; done
+} >steps.wtr
+good '  steps      4 of 3 requests each are the same, from event 0 to event 11: 100 % of the requests; live memory grows by 2.93 KiB a step' \
+    info steps.wtr
+"$weir" info steps.wtr --json >out || complain 'no JSON of steps'
+grep -A6 '"steps": {' out | grep -qF '"growth_bytes": 3003' || complain 'no growth in JSON'
+grep -A3 '"plan": {' out | grep -qF '"bytes": 12288' || complain 'no plan in JSON' # 12 blocks of 1,024 bytes
 good 'report: page.html' replay -q --no-timing -s caching outside.wtr --report page.html
 grep -qF 'held outside of this pool: 46.00 MiB' page.html || complain 'the page has no verdict'
 finish 'the verdict: causes, figures and outputs'

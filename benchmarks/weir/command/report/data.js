@@ -119,7 +119,7 @@ async function prepareResult(prepared, raw, index) {
     const { events } = prepared, name = prepared.number + "." + index + ".";
     const series = await readColumn(name + "series", readSeries), lastSeen = series.event.length ? series.event.at(-1) : 0;
     const end = raw.oom ? clamp(Math.max(raw.oom.event, lastSeen), 0, events - 1) : events - 1;
-    const result = { raw, trace: prepared, index, name, end, shown: true, series, address: null, capacity: null,
+    const result = { raw, trace: prepared, index, name, end, shown: raw.strategy !== "plan", series, address: null, capacity: null,
         ...await readColumn(name + "regions", readRegions) };
     const none = () => new Float64Array(0);
     result.regionLifetimes = new Lifetimes(result.added, result.removed);

@@ -5,7 +5,7 @@ const swatch = colour => el("i", { className: "swatch", style: "background:" + c
 function fillFigures() {
     const results = trace.results.map(result => result.raw), recorded = results.some(r => r.recorded);
     const widest = Math.max(1, ...results.map(r => r.peak_reserved_bytes));
-    const best = Math.min(...results.filter(r => !r.oom).map(r => r.peak_reserved_bytes));
+    const best = Math.min(...results.filter(r => !r.oom && r.strategy !== "plan").map(r => r.peak_reserved_bytes));
     const head = (text, title) => el("th", { scope: "col", rowSpan: 2, title: title || "" }, text);
     const heads = el("thead", null, el("tr", null, head("Strategy"), head("Peak live", "Of the events that were played"),
         head("Peak reserved", "The bar shows peak live inside peak reserved, to one scale"), head("Reserved / live"),
@@ -16,11 +16,11 @@ function fillFigures() {
         recorded ? head("Recorded addresses", "Blocks placed at the address that the recording has") : null),
     el("tr", null, ...["p50", "p99", "p99.9"].map(text => el("th", { scope: "col" }, text))));
     const rows = results.map((r, index) => figuresOf(r, lineColour(index), widest,
-        results.length > 1 && !r.oom && r.peak_reserved_bytes === best, recorded));
+        results.length > 1 && !r.oom && r.strategy !== "plan" && r.peak_reserved_bytes === best, recorded));
     byId("figures").replaceChildren(el("table", null, heads, el("tbody", null, ...rows)));
     byId("verdict").textContent = verdictText(trace.raw.verdict);
     byId("figures-about").textContent = results.length < 2 ? ""
-        : "Best is the lowest peak reserved of the strategies that served the whole trace.";
+        : "Best is the lowest peak reserved of the strategies that served the whole trace. The plan knows all lives beforehand, as no allocator can.";
     if (!trace.raw.history) byId("figures-about").textContent += " No history: the snapshot shows one moment.";
     byId("notes").replaceChildren(...results.flatMap(notesOf));
 }
@@ -48,7 +48,7 @@ function figuresOf(r, colour, widest, isBest, recorded) {
         cell(el("span", { className: "name", title: calls }, swatch(colour), r.strategy)),
         cell(bytes(r.peak_live_bytes), null, { title: count(r.peak_live_bytes) + " bytes" }), peak,
         cell(r.peak_reserved_over_live > 0 ? r.peak_reserved_over_live.toFixed(3) : DASH),
-        cell(r.largest_free_bytes === null ? DASH : bytes(r.largest_free_bytes), link(r.worst_event)),
+        cell(r.largest_free_bytes === null ? DASH : bytes(r.largest_free_bytes), r.free_bytes === null ? null : link(r.worst_event)),
         !r.oom ? cell("no")
             : cell(link(r.oom.event, { className: "link bad", title: r.oom.why }), "asking " + bytes(r.oom.size)),
         !trace.raw.captures ? null : cell(r.capture_bytes === null ? DASH : bytes(r.capture_bytes), null,

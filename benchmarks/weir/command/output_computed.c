@@ -1,17 +1,21 @@
-/* output_recorded.c: the row of the recorded allocator in the table and in JSON. A trace does not tell the time of
- * device calls, waits, hazards or the time of a call: the table shows "-" for them, JSON null. */
+/* output_computed.c: the rows of the recorded allocator and of the plan in the table and in JSON. They do not tell the
+ * time of device calls, waits, hazards or the time of a call: the table shows "-" for them, JSON null. */
 #include "output.h"
 
 #include "json.h"
+#include "replay/plan.h"
 #include "trace/clean_text.h"
 #include "units.h"
 
 #include <string.h>
 
-void output_recorded_notes(FILE *out, const struct comparison *comparison)
+void output_computed_notes(FILE *out, const struct comparison *comparison)
 {
     if (recorded_run_is_moment(comparison->trace)) {
         (void)fputs("  no history: the snapshot shows one moment\n", out);
+    }
+    if (!comparison->planned) {
+        (void)fputs("  no plan: too many blocks\n", out);
     }
     for (size_t i = 0; i < comparison->result_count; i++) {
         const char *note = comparison->results[i].note;
@@ -23,7 +27,7 @@ void output_recorded_notes(FILE *out, const struct comparison *comparison)
     }
 }
 
-void output_recorded_row(FILE *out, const struct replay_result *result)
+void output_computed_row(FILE *out, const struct replay_result *result)
 {
     char reserved[UNIT_TEXT];
     char largest[UNIT_TEXT] = "-";
@@ -44,13 +48,13 @@ void output_recorded_row(FILE *out, const struct replay_result *result)
                   format_count(calls, result->device_calls), warm, "-", "-", "-", "-", "-", "-");
 }
 
-void output_recorded_json(json_t *object, const struct replay_result *result)
+void output_computed_json(json_t *object, const struct replay_result *result)
 {
     static const char *const unknown[] = {"device_time_ns",    "waits",    "host_waits", "hazards",
                                           "hazards_in_flight", "findings", "checks",     "ns_per_call",
                                           "seconds",           "served",   "pad_bytes",  "capture_bytes"};
     (void)json_object_set_new(object, "note", result->note[0] != '\0' ? json_text(result->note) : json_null());
-    if (!recorded_run_is(result)) {
+    if (!replay_is_computed(result)) {
         return;
     }
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
@@ -58,5 +62,8 @@ void output_recorded_json(json_t *object, const struct replay_result *result)
     }
     if (result->lacks_addresses) {
         (void)json_object_set_new(object, "largest_free_bytes", json_null());
+    }
+    if (plan_is(result)) {
+        (void)json_object_set_new(object, "free_bytes", json_null());
     }
 }
