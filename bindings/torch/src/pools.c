@@ -96,16 +96,16 @@ static weir_status make_pool(struct torch_pool *made)
     weir_status status = weir__torch_source_create(made);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.device = made->device;
-    config.strategy = settings.strategy;
+    config.strategy = settings.pool.strategy;
     if (made->of_graphs) {
         config.growth = WEIR_GROWTH_GROW_FIRST;
         /* graphs keep addresses of idle memory; torch tells its captures (graph.c) */
         config.flags = WEIR_POOL_KEEP_IDLE_REGIONS | WEIR_POOL_REGIONS | WEIR_POOL_CAPTURES_TOLD;
     } else {
-        config.limit_bytes = settings.limit_bytes;
-        config.soft_limit_bytes = settings.soft_limit_bytes;
-        config.growth = settings.growth;
-        config.flags = WEIR_POOL_CAPTURES_TOLD | (settings.virtual_memory ? 0 : (uint32_t)WEIR_POOL_REGIONS);
+        config.limit_bytes = settings.pool.limit_bytes;
+        config.soft_limit_bytes = settings.pool.soft_limit_bytes;
+        config.growth = settings.pool.growth;
+        config.flags = WEIR_POOL_CAPTURES_TOLD | settings.pool.flags;
     }
     if (status == WEIR_OK) {
         status = weir_pool_create(&config, &made->pool);
@@ -158,7 +158,7 @@ static struct torch_pool *make_own_locked(struct torch_device *at)
         return NULL;
     }
     const uint64_t sixteenth = atomic_load(&at->capacity_bytes) / 16;
-    weir__torch_source_limit(at, settings.limit_bytes);
+    weir__torch_source_limit(at, settings.pool.limit_bytes);
     weir__torch_source_keep_free(at, settings.reserve_bytes == UINT64_MAX ? sixteenth : settings.reserve_bytes);
     if (weir__torch_record_device_locked(at) != WEIR_OK) {
         weir__torch_fail_locked("the recording", strerror(errno));

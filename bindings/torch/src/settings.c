@@ -1,4 +1,5 @@
-/* bindings/torch/src/settings.c: reads "key:value,key:value". */
+/* bindings/torch/src/settings.c: reads "key:value,key:value". The settings of pools are those of weir_pool_config_read;
+ * the others are read here. */
 #include "settings.h"
 
 #include "shared/read_bytes.h"
@@ -11,59 +12,10 @@
 #include <weir/caching.h>
 #include <weir/size_class.h>
 
-struct word {
-    const char *name;
-    int value;
-};
-
-static bool find_word(const struct word *words, const char *text, int *value)
-{
-    for (; words->name != NULL; words++) {
-        if (strcmp(words->name, text) == 0) {
-            *value = words->value;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_strategy(const char *text, struct torch_settings *settings)
-{
-    const struct {
-        const char *name;
-        const weir_strategy_ops *(*strategy)(void);
-    } known[] = {
-        {"caching", weir_caching_strategy},
-        {"size_class", weir_size_class_strategy},
-        {"bump", weir_bump_strategy},
-    };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(known[i].name, text) == 0) {
-            settings->strategy = known[i].strategy();
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool read_flag(const char *text, bool *flag)
 {
-    static const struct word flags[] = {{"0", 0}, {"1", 1}, {NULL, 0}};
-    int value = 0;
-    const bool good = find_word(flags, text, &value);
-    *flag = good ? value != 0 : *flag;
-    return good;
-}
-
-static bool read_growth(const char *text, struct torch_settings *settings)
-{
-    static const struct word ways[] = {{"balanced", WEIR_GROWTH_BALANCED},
-                                       {"grow_first", WEIR_GROWTH_GROW_FIRST},
-                                       {"wait_first", WEIR_GROWTH_WAIT_FIRST},
-                                       {NULL, 0}};
-    int value = 0;
-    const bool good = find_word(ways, text, &value);
-    settings->growth = good ? (weir_growth)value : settings->growth;
+    const bool good = strcmp(text, "0") == 0 || strcmp(text, "1") == 0;
+    *flag = good ? text[0] == '1' : *flag;
     return good;
 }
 
@@ -77,27 +29,12 @@ static bool read_record(const char *text, struct torch_settings *settings)
     return good;
 }
 
-/* Reads one setting. Sets *known to false if the key does not exist. */
-static bool read_one(const char *key, const char *value, struct torch_settings *settings, bool *known)
+/* Reads one setting. Sets *own to false if it is not one of this library. */
+static bool read_one(const char *key, const char *value, struct torch_settings *settings, bool *own)
 {
-    *known = true;
-    if (strcmp(key, "strategy") == 0) {
-        return read_strategy(value, settings);
-    }
-    if (strcmp(key, "limit") == 0) {
-        return weir__read_bytes(value, &settings->limit_bytes);
-    }
-    if (strcmp(key, "soft_limit") == 0) {
-        return weir__read_bytes(value, &settings->soft_limit_bytes);
-    }
+    *own = true;
     if (strcmp(key, "reserve") == 0) {
         return weir__read_bytes(value, &settings->reserve_bytes);
-    }
-    if (strcmp(key, "growth") == 0) {
-        return read_growth(value, settings);
-    }
-    if (strcmp(key, "virtual_memory") == 0) {
-        return read_flag(value, &settings->virtual_memory);
     }
     if (strcmp(key, "pages") == 0) {
         return weir__torch_runtime_pages(value, &settings->pages);
@@ -108,48 +45,63 @@ static bool read_one(const char *key, const char *value, struct torch_settings *
     if (strcmp(key, "record") == 0) {
         return read_record(value, settings);
     }
-    *known = false;
+    *own = false;
     return false;
 }
 
-/* `text` is changed: its separators become NULs. */
-static bool read_all(char *text, struct torch_settings *settings, char *why, size_t size)
+static bool read_pool(const char *text, weir_pool_config *config, char *why, size_t size)
 {
+    const weir_strategy_ops *const known[] = {weir_caching_strategy(), weir_size_class_strategy(),
+                                              weir_bump_strategy()};
+    if (weir_pool_config_read(text, known, sizeof(known) / sizeof(known[0]), config) == WEIR_OK) {
+        return true;
+    }
+    const char *sentence = strstr(weir_last_error(), ": "); /* behind the function's name */
+    (void)snprintf(why, size, "%s", sentence != NULL ? sentence + 2 : weir_last_error());
+    return false;
+}
+
+/* Reads the settings of this library. `text` is changed: the settings of pools remain. */
+static bool read_own(char *text, struct torch_settings *settings, char *why, size_t size)
+{
+    char *kept = text;
     for (char *part = text, *next; part != NULL && *part != '\0'; part = next) {
         next = strchr(part, ',');
         if (next != NULL) {
             *next++ = '\0';
         }
         char *value = strchr(part, ':');
-        if (value == NULL) {
-            (void)snprintf(why, size, "\"%s\" is not key:value", part);
-            return false;
+        bool own = false;
+        if (value != NULL) {
+            *value = '\0';
+            if (!read_one(part, value + 1, settings, &own) && own) {
+                (void)snprintf(why, size, "\"%s\" cannot be \"%s\"", part, value + 1);
+                return false;
+            }
+            *value = ':';
         }
-        *value++ = '\0';
-        bool known = false;
-        if (!read_one(part, value, settings, &known)) {
-            (void)snprintf(why, size, known ? "\"%s\" cannot be \"%s\"" : "there is no \"%s\" (of \"%s\")", part,
-                           value);
-            return false;
+        if (!own) {
+            const size_t length = strlen(part);
+            memmove(kept, part, length);
+            kept += length;
+            *kept = next != NULL ? ',' : '\0';
+            kept += next != NULL ? 1 : 0;
         }
     }
-    if (settings->limit_bytes != 0 && settings->soft_limit_bytes > settings->limit_bytes) {
-        (void)snprintf(why, size, "soft_limit is above limit");
-        return false;
-    }
+    *kept = '\0';
     return true;
 }
 
 bool weir__torch_settings_read(const char *text, struct torch_settings *settings, char *why, size_t size)
 {
-    struct torch_settings own = {
-        .strategy = weir_caching_strategy(), .reserve_bytes = UINT64_MAX, .virtual_memory = true, .report = true};
+    struct torch_settings own = {.pool = WEIR_POOL_CONFIG_INIT, .reserve_bytes = UINT64_MAX, .report = true};
     char *copy = strdup(text != NULL ? text : "");
     if (copy == NULL) {
         (void)snprintf(why, size, "no host memory");
         return false;
     }
-    const bool good = read_all(copy, &own, why, size);
+    own.pool.strategy = weir_caching_strategy();
+    const bool good = read_own(copy, &own, why, size) && read_pool(copy, &own.pool, why, size);
     free(copy);
     if (good) {
         *settings = own;

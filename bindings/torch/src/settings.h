@@ -5,13 +5,9 @@
 #include <weir/pool.h>
 
 struct torch_settings {
-    const weir_strategy_ops *strategy;
-    uint64_t limit_bytes;
-    uint64_t soft_limit_bytes;
+    weir_pool_config pool;  /* without a device */
     uint64_t reserve_bytes; /* UINT64_MAX = a sixteenth of the device */
-    weir_growth growth;
-    bool virtual_memory;
-    int pages; /* a value of weir__torch_runtime_pages; 0 = the default */
+    int pages;              /* a value of weir__torch_runtime_pages; 0 = the default */
     bool report;
     char record[1024]; /* a file's name; "" = no recording */
 };

@@ -133,6 +133,29 @@ typedef struct weir_pool_config {
  * no host memory. */
 WEIR_API weir_status weir_pool_create(const weir_pool_config *config, weir_pool **pool);
 
+/* Sets members of a pool's config as a text says, for pools whose owner lets its users choose. The text has settings
+ * separated by commas, such as "strategy:size_class,limit:48GiB":
+ *
+ *     strategy        the name of one of the `count` strategies in `strategies`, as weir_strategy_ops has it: "caching"
+ *     limit           limit_bytes: a number with B, KiB, MiB, GiB, TiB or no unit (bytes); 0 = no limit
+ *     soft_limit      soft_limit_bytes, likewise; not above the limit if that is set; 0 = none
+ *     growth          balanced, grow_first, wait_first
+ *     virtual_memory  0: take regions (WEIR_POOL_REGIONS); 1: map memory where it is needed
+ *
+ * A setting that is not named keeps the value that *config has; of a setting that is named twice the last counts. NULL
+ * and "" change nothing. The device, the callbacks and the other flags are the owner's. Blanks are not skipped. Returns
+ * WEIR_ERR_INVALID, with *config unchanged and a sentence in weir_last_error that names the setting and its value, if a
+ * part has no colon, a setting is unknown, or a value cannot be read; and if `config` is NULL or has no struct_size.
+ * Returns WEIR_ERR_UNSUPPORTED as weir_struct_adopt does. Thread-safe for different configs. */
+WEIR_API weir_status weir_pool_config_read(const char *text, const weir_strategy_ops *const *strategies, size_t count,
+                                           weir_pool_config *config);
+/* Does so with the text of an environment variable; none set: nothing changes. The sentence of a refusal names the
+ * variable too. weir reads no such variable by itself: the owner names it, and calls this before weir_pool_create. In a
+ * set-user-ID program the environment counts as empty. Must not run while another thread changes the environment.
+ * Returns WEIR_ERR_INVALID also if `variable` is NULL or "". */
+WEIR_API weir_status weir_pool_config_from_env(const char *variable, const weir_strategy_ops *const *strategies,
+                                               size_t count, weir_pool_config *config);
+
 /* Destroys the pool: waits for the streams with work that may still touch its memory, gives every region back to the
  * device and frees every handle, including live blocks. The pool is gone even if a device call fails. The first failure
  * is returned. Later calls of the device for memory give back what it did not take, and weir_device_destroy refuses
