@@ -11,6 +11,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct subcommand subcommand = {
     .name = "advise",
@@ -70,8 +71,23 @@ static int read_rows(struct advising *advising, int argc, char **argv)
     return read_options(&subcommand, rows, advising, argc, argv);
 }
 
+/* True if the trace is of a program's malloc, as `weir record` writes it: no device has a say there. */
+static bool is_of_malloc(const struct trace *trace)
+{
+    const char *name = trace->devices[trace->device].name;
+    return name != NULL && strcmp(name, "host memory") == 0;
+}
+
 static bool advise_device(struct advising *advising, const struct trace *trace, char *error, size_t error_size)
 {
+    if (is_of_malloc(trace)) {
+        (void)snprintf(
+            error, error_size,
+            "%s: a recording of host memory; `weir replay %s --host` measures weir's heap and other mallocs, "
+            "`weir run -- PROGRAM` runs a program on the heap",
+            trace->path, trace->path);
+        return false;
+    }
     struct advice *advice = calloc(1, sizeof(*advice));
     if (advice == NULL) {
         (void)snprintf(error, error_size, "no host memory");

@@ -119,6 +119,8 @@ bad '--capacity 1MiB: less than one region' advise pieces.wtr --capacity 1MiB
 bad '--capacity much: not a size' advise pieces.wtr --capacity much
 bad '--jobs 0: not a number from 1' advise pieces.wtr --jobs 0
 bad 'unknown option --jsn; did you mean --json?' advise pieces.wtr --jsn
+sed 's/^#src.*/#dev 0 name="host memory"/' plain.wtr >malloc.wtr
+bad 'a recording of host memory; `weir replay malloc.wtr --host` measures' advise malloc.wtr
 printf 'not a trace\n' >not.wtr
 bad 'not.wtr' advise not.wtr
 finish 'the advice: sentences, rows, lines and bad input'
