@@ -106,8 +106,8 @@ static bool sweep_limits(struct strategy_jobs *all)
 static bool measure_host(struct strategy_jobs *all)
 {
     char why[512];
-    const bool done =
-        host_replay_run(all->comparison->trace, all->settings->host_rounds, &all->comparison->host, why, sizeof(why));
+    const bool done = host_replay_run(all->comparison->trace, all->settings->host_rounds, "/proc/self/exe",
+                                      &all->comparison->host, why, sizeof(why));
     if (!done) {
         (void)snprintf(all->error, all->error_size, "%s: %s", all->comparison->trace->path, why);
     }

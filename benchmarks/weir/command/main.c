@@ -6,6 +6,7 @@
 #include "command.h"
 #include "json.h"
 #include "process.h"
+#include "replay/host_replay.h"
 #include "suggest.h"
 #include "trace/clean_text.h"
 
@@ -94,6 +95,9 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], HOST_REPLAY_CHILD) == 0) {
+        return host_replay_child(argc, argv);
+    }
     process_begin();
     json_watch_memory();
     const int status = run(argc, argv);

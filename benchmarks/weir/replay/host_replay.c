@@ -4,6 +4,10 @@
  * and counts with a small error, so it is read after each request; /proc/self/smaps_rollup is exact and walks all
  * pages, so it is read only when statm shows a new peak by 1 %.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
+
 #include "replay/host_replay.h"
 
 #include "replay/live_peak.h"
@@ -16,7 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -264,17 +270,110 @@ static void say_end(struct host_result *result, int status)
     }
 }
 
-/* Replays the trace in a child process. Returns false with errno set if no process can be made. */
-static bool run_in_child(const struct trace *trace, uint32_t rounds, bool looks, struct host_result *result)
+/* --- the trace in a file, for a program that is started anew --- */
+
+struct file_head {
+    uint64_t event_count;
+    uint32_t block_count;
+    bool numbered;
+};
+
+/* What the children need. */
+struct source {
+    const struct trace *trace;
+    const char *self; /* the program; NULL: fork only */
+    int file;         /* the events, without a name; -1: none */
+};
+
+static bool write_all(int file, const void *bytes, size_t size)
 {
+    for (size_t done = 0; done < size;) {
+        const ssize_t wrote = write(file, (const char *)bytes + done, size - done);
+        if (wrote < 0 && errno != EINTR) {
+            return false;
+        }
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return true;
+}
+
+/* Writes the events into a file in memory. Returns false with errno set. */
+static bool open_source(struct source *source)
+{
+    const struct trace *trace = source->trace;
+    const struct file_head head = {trace->event_count, trace->block_count, trace->numbers != NULL};
+    source->file = memfd_create("weir events", MFD_CLOEXEC);
+    return source->file >= 0 && write_all(source->file, &head, sizeof(head)) &&
+           write_all(source->file, trace->events, trace->event_count * sizeof(*trace->events)) &&
+           (!head.numbered || write_all(source->file, trace->numbers, trace->event_count * sizeof(*trace->numbers)));
+}
+
+/* Maps the events of a file. The names that events point to are not there, and not needed. */
+static bool map_source(int file, struct trace *trace)
+{
+    struct stat there;
+    void *bytes =
+        fstat(file, &there) == 0 ? mmap(NULL, (size_t)there.st_size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    if (bytes == MAP_FAILED) {
+        return false;
+    }
+    const struct file_head *head = bytes;
+    struct trace_event *events = (void *)((char *)bytes + sizeof(*head));
+    *trace =
+        (struct trace){.events = events, .event_count = (size_t)head->event_count, .block_count = head->block_count};
+    trace->numbers = head->numbered ? (void *)(events + head->event_count) : NULL;
+    return true;
+}
+
+/* The arguments are: HOST_REPLAY_CHILD, the allocator, rounds, looks, the file of events, the pipe. */
+int host_replay_child(int argc, char **argv)
+{
+    struct trace trace;
+    struct host_result result = {0};
+    if (argc != 7) {
+        return EXIT_FAILURE;
+    }
+    struct run run = {
+        .trace = &trace, .rounds = (uint32_t)strtoul(argv[3], NULL, 10), .looks = argv[4][0] == '1', .result = &result};
+    result.name = argv[2];
+    if (!map_source((int)strtol(argv[5], NULL, 10), &trace)) {
+        return EXIT_FAILURE;
+    }
+    play(&run);
+    return write_all((int)strtol(argv[6], NULL, 10), &result, sizeof(result)) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Starts the program for one run; called in a forked child, which it ends. */
+static void start_self(const struct source *source, uint32_t rounds, bool looks, const char *name, int pipe_end)
+{
+    char texts[4][16];
+    (void)snprintf(texts[0], sizeof(texts[0]), "%u", rounds);
+    (void)snprintf(texts[1], sizeof(texts[1]), "%d", looks ? 1 : 0);
+    (void)snprintf(texts[2], sizeof(texts[2]), "%d", source->file);
+    (void)snprintf(texts[3], sizeof(texts[3]), "%d", pipe_end);
+    char *const arguments[] = {
+        (char *)"weir", (char *)HOST_REPLAY_CHILD, (char *)name, texts[0], texts[1], texts[2], texts[3], NULL};
+    if (fcntl(source->file, F_SETFD, 0) == 0 && fcntl(pipe_end, F_SETFD, 0) == 0) {
+        (void)execv(source->self, arguments);
+    }
+    _exit(EXIT_FAILURE);
+}
+
+/* Replays the trace in a child process. Returns false with errno set if no process can be made. */
+static bool run_in_child(const struct source *source, uint32_t rounds, bool looks, struct host_result *result)
+{
+    const char *const name = result->name;
     int ends[2];
     if (pipe(ends) != 0) {
         return false;
     }
     (void)fflush(NULL);
     const pid_t child = fork();
+    if (child == 0 && source->self != NULL) {
+        start_self(source, rounds, looks, name, ends[1]);
+    }
     if (child == 0) {
-        struct run run = {.trace = trace, .rounds = rounds, .looks = looks, .result = result};
+        struct run run = {.trace = source->trace, .rounds = rounds, .looks = looks, .result = result};
         play(&run);
         const bool written = write(ends[1], result, sizeof(*result)) == (ssize_t)sizeof(*result);
         _exit(written ? EXIT_SUCCESS : EXIT_FAILURE);
@@ -295,6 +394,7 @@ static bool run_in_child(const struct trace *trace, uint32_t rounds, bool looks,
     }
     if (got == (ssize_t)sizeof(read_back) && status == 0) {
         *result = read_back;
+        result->name = name; /* the child has its own copy */
     } else {
         result->measured = false;
         say_end(result, status);
@@ -308,22 +408,22 @@ static double less(double a, double b)
 }
 
 /* Fills in the result of one allocator; its name is set. */
-static bool measure(const struct trace *trace, uint32_t rounds, struct host_result *result)
+static bool measure(const struct source *source, uint32_t rounds, struct host_result *result)
 {
     const char *const name = result->name;
-    if (!run_in_child(trace, rounds, false, result)) {
+    if (!run_in_child(source, rounds, false, result)) {
         return false;
     }
     for (int i = 1; i < cost_runs && result->measured; i++) {
         struct host_result again = {.name = name};
-        if (!run_in_child(trace, rounds, false, &again)) {
+        if (!run_in_child(source, rounds, false, &again)) {
             return false;
         }
         result->first.cpu_ms = less(result->first.cpu_ms, again.first.cpu_ms);
         result->later.cpu_ms = less(result->later.cpu_ms, again.later.cpu_ms);
     }
     struct host_result looked = {.name = name};
-    if (result->measured && !run_in_child(trace, rounds, true, &looked)) {
+    if (result->measured && !run_in_child(source, rounds, true, &looked)) {
         return false;
     }
     result->resident_bytes = looked.resident_bytes;
@@ -335,8 +435,22 @@ static bool measure(const struct trace *trace, uint32_t rounds, struct host_resu
 
 /* --- all allocators --- */
 
-bool host_replay_run(const struct trace *trace, uint32_t rounds, struct host_replay *replay, char *error,
-                     size_t error_size)
+static bool measure_all(struct source *source, uint32_t rounds, struct host_replay *replay)
+{
+    bool done = source->self == NULL || open_source(source);
+    for (size_t i = 0; i < replay->result_count && done; i++) {
+        done = measure(source, rounds, &replay->results[i]);
+    }
+    const int why = errno;
+    if (source->file >= 0) {
+        (void)close(source->file);
+    }
+    errno = why;
+    return done;
+}
+
+bool host_replay_run(const struct trace *trace, uint32_t rounds, const char *self, struct host_replay *replay,
+                     char *error, size_t error_size)
 {
     const uint64_t available = kilobytes_of("/proc/meminfo", "\nMemAvailable:");
     *replay = (struct host_replay){.rounds = rounds};
@@ -355,11 +469,10 @@ bool host_replay_run(const struct trace *trace, uint32_t rounds, struct host_rep
     for (size_t i = 0; malloc_names[i] != NULL; i++) {
         replay->results[replay->result_count++].name = malloc_names[i];
     }
-    for (size_t i = 0; i < replay->result_count; i++) {
-        if (!measure(trace, rounds, &replay->results[i])) {
-            (void)snprintf(error, error_size, "no process for a host allocator: %s", strerror(errno));
-            return false;
-        }
+    struct source source = {.trace = trace, .self = self, .file = -1};
+    if (!measure_all(&source, rounds, replay)) {
+        (void)snprintf(error, error_size, "no process for a host allocator: %s", strerror(errno));
+        return false;
     }
     return true;
 }

@@ -2,8 +2,10 @@
  *
  * For a recording of a process's heap it answers how much memory weir's heap, glibc, jemalloc, mimalloc and tcmalloc
  * would have held. Each allocator plays the events, single-threaded and in the order of the file, in a process of its
- * own, and writes a byte into each page of each block. So the figures are measured, not simulated: they depend on the
- * machine and differ a little from run to run. Streams, waits and the recorded addresses play no part.
+ * own, and writes a byte into each page of each block. That process is the program anew: a child that was only forked
+ * would begin with the free memory that the reader of the trace has left in glibc's malloc. So the figures are
+ * measured, not simulated: they depend on the machine and differ a little from run to run. Streams, waits and the
+ * recorded addresses play no part.
  */
 #ifndef WEIR_BENCHMARKS_HOST_REPLAY_H
 #define WEIR_BENCHMARKS_HOST_REPLAY_H
@@ -35,10 +37,19 @@ struct host_replay {
     size_t result_count;
 };
 
-/* Plays the trace with every allocator; the result of an allocator that is not installed says so in `why`. Processor
- * times are the least of three runs. The process must have one thread. Returns false, with a line in `error`, if the
- * machine has less memory available than the trace may need (3 times its peak), or if no process can be made. */
-bool host_replay_run(const struct trace *trace, uint32_t rounds, struct host_replay *replay, char *error,
-                     size_t error_size);
+/* The first argument of a program that is started to measure one allocator. */
+#define HOST_REPLAY_CHILD "--measure-a-malloc"
+
+/* Measures one allocator and ends the process's work: the whole main of a program whose first argument is
+ * HOST_REPLAY_CHILD. Returns the exit status. */
+int host_replay_child(int argc, char **argv);
+
+/* Plays the trace with every allocator, each in the program `self`, which calls host_replay_child; NULL: in children
+ * that are forked only, where glibc's figures are too low. The result of an allocator that is not installed says so in
+ * `why`. Processor times are the least of three runs. The process must have one thread. Returns false, with a line in
+ * `error`, if the machine has less memory available than the trace may need (3 times its peak), or if no process can be
+ * made. */
+bool host_replay_run(const struct trace *trace, uint32_t rounds, const char *self, struct host_replay *replay,
+                     char *error, size_t error_size);
 
 #endif

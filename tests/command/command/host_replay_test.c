@@ -12,7 +12,7 @@ static struct host_replay replay(const char *text, uint32_t rounds)
     struct trace *trace = trace_of_text(text);
     struct host_replay replay;
     char error[512] = "";
-    if (!host_replay_run(trace, rounds, &replay, error, sizeof(error))) {
+    if (!host_replay_run(trace, rounds, NULL, &replay, error, sizeof(error))) {
         fail_msg("%s", error);
     }
     trace_free(trace);
@@ -106,7 +106,7 @@ TEST(test_a_trace_beyond_the_machines_memory_is_refused_at_once)
     struct host_replay result;
     char error[512] = "";
     assert_int_equal(trace_read_memory("test.wtr", text, strlen(text), NULL, &trace, &trace_error), WEIR_OK);
-    assert_false(host_replay_run(trace, 1, &result, error, sizeof(error)));
+    assert_false(host_replay_run(trace, 1, NULL, &result, error, sizeof(error)));
     assert_non_null(strstr(error, "70368744177664 bytes"));
     assert_int_equal(result.result_count, 0);
     trace_free(trace);
