@@ -6,6 +6,7 @@
 
 int command_replay(int argc, char **argv);
 int command_advise(int argc, char **argv);
+int command_diff(int argc, char **argv);
 int command_import(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_record(int argc, char **argv);

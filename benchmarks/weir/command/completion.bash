@@ -4,15 +4,15 @@ _weir() {
     local word=$2 previous=$3 command=${COMP_WORDS[1]}
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'replay advise info import record run topo help version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'replay advise info diff import record run topo help version' -- "$word")
         return
     fi
     case $command in
     help)
-        mapfile -t COMPREPLY < <(compgen -W 'replay advise info import record run topo' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'replay advise info diff import record run topo' -- "$word")
         return
         ;;
-    replay | advise | info | import | record | run | topo) ;;
+    replay | advise | info | diff | import | record | run | topo) ;;
     *) return ;;
     esac
     case $previous in
@@ -43,7 +43,7 @@ _weir() {
     fi
     mapfile -t COMPREPLY < <(
         compgen -f -- "$word"
-        [[ $command == replay || $command == advise || $command == info ]] && compgen -W "$("$1" info --list 2>/dev/null | awk '{ print $1 }')" -- "$word"
+        [[ $command == replay || $command == advise || $command == info || $command == diff ]] && compgen -W "$("$1" info --list 2>/dev/null | awk '{ print $1 }')" -- "$word"
     )
     compopt -o filenames
 }

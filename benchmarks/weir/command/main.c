@@ -22,6 +22,7 @@ static const char help[] =
     "  weir replay TRACE...        replay allocation traces against strategies on a simulated device\n"
     "  weir advise TRACE           find the settings that would have saved most memory: the lines to paste\n"
     "  weir info TRACE...          describe a trace: events, streams, sizes, live memory\n"
+    "  weir diff A [B]             compare two moments of a trace, or two traces: the memory that came and went\n"
     "  weir import IN -o OUT.wtr   convert a snapshot, profile or CSV of another program to weir's trace format\n"
     "  weir record -- PROGRAM...   record the allocator calls of a program as a trace\n"
     "  weir run -- PROGRAM...      run a program with a weir heap in the place of malloc, within a limit\n"
@@ -39,8 +40,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"replay", command_replay}, {"advise", command_advise}, {"info", command_info}, {"import", command_import},
-    {"record", command_record}, {"run", command_run},       {"topo", command_topo},
+    {"replay", command_replay}, {"advise", command_advise}, {"info", command_info}, {"diff", command_diff},
+    {"import", command_import}, {"record", command_record}, {"run", command_run},   {"topo", command_topo},
 };
 
 enum { subcommand_count = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -56,7 +57,7 @@ static int say_unknown(const char *word)
     if (search.meant != NULL) {
         (void)fprintf(stderr, "'; did you mean %s? (weir --help)\n", search.meant);
     } else {
-        (void)fputs("'; there are replay, advise, info, import, record, run and topo (weir --help)\n", stderr);
+        (void)fputs("'; there are replay, advise, info, diff, import, record, run and topo (weir --help)\n", stderr);
     }
     return EXIT_USAGE;
 }

@@ -68,8 +68,7 @@ bool holders_end(const struct trace *trace, struct tag_sum *sums, weir_oom_recor
     return true;
 }
 
-/* Returns the event of each block that is live after the first `count` events; NULL when out of host memory. */
-static const weir_trace_event **live_blocks(const struct trace *trace, size_t count)
+const weir_trace_event **holders_live(const struct trace *trace, size_t count)
 {
     const weir_trace_event **live = calloc((size_t)trace->block_count + 1, sizeof(const weir_trace_event *));
     for (size_t i = 0; live != NULL && i < count; i++) {
@@ -95,7 +94,7 @@ static const weir_trace_event **live_blocks(const struct trace *trace, size_t co
 
 bool holders_at(const struct trace *trace, size_t count, weir_oom_record *record)
 {
-    const weir_trace_event **live = live_blocks(trace, count);
+    const weir_trace_event **live = holders_live(trace, count);
     struct tag_sum *sums = live != NULL ? holders_start(trace) : NULL;
     for (uint32_t i = 0; sums != NULL && i < trace->block_count; i++) {
         if (live[i] != NULL) {

@@ -20,6 +20,10 @@ void holders_add(const struct trace *trace, struct tag_sum *sums, uint32_t tag, 
  * one. Returns false if the sums are NULL. */
 bool holders_end(const struct trace *trace, struct tag_sum *sums, weir_oom_record *record);
 
+/* Returns, by block, the event that allocated the block if it is live after the first `count` events, else NULL. The
+ * array is from malloc; NULL when out of host memory. */
+const weir_trace_event **holders_live(const struct trace *trace, size_t count);
+
 /* Finds the holders when live memory peaked: after the first `count` events. Returns false when out of host memory. */
 bool holders_at(const struct trace *trace, size_t count, weir_oom_record *record);
 
