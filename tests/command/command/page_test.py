@@ -45,6 +45,32 @@ def point_of(page, canvas, x, y):
     }})()""")
 
 
+# The page begins at the request that was refused, of the device on which it was, and compares two events.
+def moments(browser):
+    page = opened(browser, "refused.html")
+    same(page.value("[Number(byId('trace').value), view.event]"), [1, 5], "the trace and the event at the beginning")
+    check(page.value("byId('since').hidden"), "a comparison without an event A")
+    page.value("chooseEvent(2), byId('keep').click(), chooseEvent(4)")
+    settled(page)
+    same(page.value("changesBetween(2, 4)"), [{"tag": page.value("trace.sameTag[0]"), "came": 4194304, "cameBlocks": 1,
+                                              "went": 8388608, "wentBlocks": 1}], "what came and went")
+    same(text_of(page, "since-about").strip(),
+         "From event 2 (A) to event 4 (B): 4 MiB came in 1 block, 8 MiB went in 1 block.", "the words of the comparison")
+    same(page.value("sinceCsv()"), "tag,came_bytes,came_blocks,went_bytes,went_blocks\n"
+                                   "\"model.py:cache:20\",4194304,1,8388608,1\n", "the export")
+    page.value("trace.results[0].shown = false, byId('link').click(), self.old = true")
+    check("trace=1" in page.value("location.hash"), "the link does not have the trace")
+    page.value("location.reload()")
+    check(page.wait("!self.old && document.documentElement.dataset.ready === 'true'"), "the link cannot be opened")
+    settled(page)
+    same(page.value("[Number(byId('trace').value), view.event, view.since, ...trace.results.map(result => result.shown)]"),
+         [1, 4, 2, False, True, False], "what the link restores")
+    page.value("byId('keep').click()")
+    check(page.value("byId('since').hidden"), "the comparison stays")
+    return page
+
+
+
 # The page begins at the worst event of the first strategy. Its numbers there are those of --json.
 def figures(browser):
     page = opened(browser, "page.html")
@@ -311,6 +337,7 @@ with Browser(sys.argv[1]) as browser:
         judged_by_axe(browser, open(sys.argv[2], encoding="utf-8").read())
         print("page: axe-core finds no violation")
         sys.exit(failures > 0)
+    moments(browser)
     figures(browser)
     times(browser)
     for dark in (False, True):

@@ -41,4 +41,18 @@ END
     for ((i = 50; i < 100; i++)); do echo "a $((1000000 + i * 100000)) $i 1048576 1 0 d=1"; done
 } >late.wtr
 "$weir" replay late.wtr --strategy direct --report late.html >/dev/null || { echo 'FAILED: no report of two devices'; exit 1; }
+# The program was refused memory on device 1.
+cat >refused.wtr <<'END'
+#wtr 1
+@0 model.py:forward:10
+@1 model.py:cache:20
+a 0 0 1048576 0 0 d=0 @0
+a 10 1 8388608 1 0 d=1 @1
+a 20 2 8388608 1 0 d=1 @0
+f 30 1 1 0
+a 40 3 4194304 1 0 d=1 @1
+o 50 67108864 1048576 d=1
+END
+"$weir" replay refused.wtr --strategy caching,pytorch --report refused.html >/dev/null ||
+    { echo 'FAILED: no report of a refused request'; exit 1; }
 PYTHONDONTWRITEBYTECODE=1 python3 "$here/page_test.py" "$browser" "$axe"

@@ -12,7 +12,7 @@ async function openTrace(index) {
     byId("facts").replaceChildren(...Object.entries(facts).filter(([, value]) => value)
         .map(([name, value]) => el("span", null, name + " ", el("b", null, value))));
     view.colour = trace.tags.known ? "tags" : trace.streams.known > 1 ? "streams" : "age";
-    Object.assign(view, { focus: -1, mapZoom: 0, mapFrom: 0 });
+    Object.assign(view, { focus: -1, since: -1, mapZoom: 0, mapFrom: 0 });
     const colours = [["tags", "tag"], ["streams", "stream"], ["age", "age"]].slice(trace.tags.known ? 0 : 1);
     byId("colour").replaceChildren(...colours.map(([value, text]) =>
         el("option", { value, selected: value === view.colour }, text)));
@@ -25,9 +25,46 @@ async function openTrace(index) {
     byId("worst").replaceChildren(el("span", { className: "muted" }, "Worst moment of"), ...trace.results.map(result =>
         el("button", { onclick: () => chooseEvent(result.raw.worst_event) }, result.raw.strategy)));
     showEvents(raw.part ? raw.part.first_event : 0, raw.part ? raw.part.last_event + 1 : trace.events);
-    const first = trace.results.find(result => result.raw.strategy !== "recorded") || trace.results[0];
-    chooseEvent(first ? first.raw.worst_event : 0);
+    chooseEvent(refusedAt(raw) ?? peakAt(raw));
+    if (!restored) restoreView();
+    restored = true;
     fillPage();
+}
+
+/* The event at which the recorded program was refused memory, else the first such event of a strategy; undefined: none. */
+function refusedAt(raw) {
+    const died = raw.results.filter(r => r.oom).map(r => r.oom.event);
+    return raw.recorded_oom ? raw.recorded_oom.event : died.length ? Math.min(...died) : undefined;
+}
+
+/* The worst moment of the first strategy. */
+const peakAt = raw => (raw.results.find(r => r.strategy !== "recorded") || raw.results[0] || { worst_event: 0 }).worst_event;
+
+/* The trace that the page shows first: one whose program was refused memory, else one on which a strategy was, else the
+ * first. */
+function firstTrace() {
+    const refused = data.traces.findIndex(raw => raw.recorded_oom), died = data.traces.findIndex(raw => refusedAt(raw) !== undefined);
+    return refused >= 0 ? refused : Math.max(0, died);
+}
+
+/* --- the link --- */
+
+let restored = false;
+
+/* The fragment of the address restores what is shown: trace, event, events in view, strategies shown, filter. */
+function linkOfView() {
+    const parts = new URLSearchParams({ trace: byId("trace").value, event: view.event, from: view.from, to: view.to, since: view.since,
+        shown: shownResults().map(result => result.raw.strategy).join(" ") });
+    return location.href.replace(/#.*/, "") + "#" + parts;
+}
+
+function restoreView() {
+    const parts = new URLSearchParams(location.hash.slice(1)), number = name => parts.has(name) ? Number(parts.get(name)) : NaN;
+    if (parts.has("shown"))
+        for (const result of trace.results) result.shown = parts.get("shown").split(" ").includes(result.raw.strategy);
+    if (number("to") > number("from")) showEvents(Math.round(number("from")), Math.round(number("to")));
+    if (number("since") >= 0) view.since = clamp(Math.round(number("since")), 0, trace.events - 1);
+    if (Number.isFinite(number("event"))) chooseEvent(number("event"));
 }
 
 /* The part of the file that was replayed, in words; "" for all of it. */
@@ -56,6 +93,10 @@ function listen() {
     byId("number").onchange = input => { input.target.value = view.event; };
     byId("previous").onclick = () => chooseEvent(view.event - 1);
     byId("next").onclick = () => chooseEvent(view.event + 1);
+    byId("link").onclick = () => {
+        history.replaceState(null, "", linkOfView());
+        byId("link-about").textContent = "Now in the address";
+    };
     byId("all-events").onclick = () => showEvents(0, trace.events);
     byId("scale").onchange = change => { view.fitted = change.target.value === "fit"; redraw("chart"); };
     byId("colour").onchange = change => {
@@ -70,6 +111,7 @@ function listen() {
     byId("map-closer").onclick = () => zoomMaps(1, view.mapFrom + mapSpan() / 2);
     byId("map-wider").onclick = () => zoomMaps(-1, view.mapFrom + mapSpan() / 2);
     listenToBlocks();
+    listenToSince();
     byId("detail").append(...Object.keys(PITCHES).map(rows =>
         el("option", { value: rows, selected: Number(rows) === view.rows }, rows + " rows")));
     byId("detail").onchange = change => { Object.assign(view, { rows: Number(change.target.value), mapZoom: 0, mapFrom: 0 }); redraw("maps"); };
@@ -106,7 +148,9 @@ function start() {
     if (!self.DecompressionStream) return showProblem("This browser is too old for the page: it has no DecompressionStream.");
     byId("trace").replaceChildren(...data.traces.map((raw, index) => el("option", { value: index }, raw.name)));
     byId("trace-choice").hidden = data.traces.length < 2;
-    openTrace(0).then(listen).catch(tellProblem);
+    const linked = new URLSearchParams(location.hash.slice(1)).get("trace"), first = data.traces[linked] ? Number(linked) : firstTrace();
+    byId("trace").value = first;
+    openTrace(first).then(listen).catch(tellProblem);
 }
 
 start();

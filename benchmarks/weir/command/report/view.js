@@ -3,7 +3,7 @@
 let data = null, trace = null, panels = [];
 const view = {
     event: 0, from: 0, to: 1, liveShown: true, fitted: false, shape: "blocks", fragmentation: false, colour: "age", rows: 8, focus: -1,
-    block: -1, mapZoom: 0, mapFrom: 0, mapSpan: 1, hover: null, drag: null,
+    block: -1, since: -1, mapZoom: 0, mapFrom: 0, mapSpan: 1, hover: null, drag: null,
 };
 const dirty = { chart: false, maps: false, strip: false, waiting: false };
 
@@ -47,6 +47,7 @@ function chooseEvent(event) {
     byId("its-block").hidden = block < 0;
     byId("its-block").onclick = () => chooseBlock(block);
     fillDifference();
+    fillSince();
     leave();
     redraw("maps");
 }
