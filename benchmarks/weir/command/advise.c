@@ -4,6 +4,7 @@
 #include "advice.h"
 #include "bundled.h"
 #include "json.h"
+#include "output_host.h"
 #include "part_options.h"
 #include "replay/jobs.h"
 #include "replay_settings.h"
@@ -11,7 +12,6 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const struct subcommand subcommand = {
     .name = "advise",
@@ -22,7 +22,8 @@ static const struct subcommand subcommand = {
         "recording tells, and with pools of weir. Prints the best in one sentence, then a row for each cure: the peak\n"
         "of reserved memory, the least device that serves the recording, the memory that this leaves of the device\n"
         "for the rest of the process, and the device calls; then the lines to paste, and why not the others.\n"
-        "Every figure is that of a replay. Several devices of a trace get advice each.\n"
+        "Every figure is that of a replay. Several devices of a trace get advice each. For a recording of a malloc, weir's\n"
+        "heap, glibc, jemalloc, mimalloc and tcmalloc are measured.\n"
         "\n",
     .tail = "\n"
             "  weir advise snapshot.pickle\n"
@@ -71,22 +72,36 @@ static int read_rows(struct advising *advising, int argc, char **argv)
     return read_options(&subcommand, rows, advising, argc, argv);
 }
 
-/* True if the trace is of a program's malloc, as `weir record` writes it: no device has a say there. */
-static bool is_of_malloc(const struct trace *trace)
+static void add_answer(struct advising *advising, json_t *answer)
 {
-    const char *name = trace->devices[trace->device].name;
-    return name != NULL && strcmp(name, "host memory") == 0;
+    if (!advising->json && json_array_size(advising->all) > 0) {
+        (void)fputc('\n', stdout);
+    }
+    (void)json_array_append_new(advising->all, answer);
+}
+
+/* Measures the allocators of host memory, for a recording of a malloc. */
+static bool advise_host(struct advising *advising, const struct trace *trace, char *error, size_t error_size)
+{
+    struct host_replay replay;
+    char why[512];
+    if (!host_replay_run(trace, 1, HOST_REPLAY_SELF, &replay, why, sizeof(why))) {
+        (void)snprintf(error, error_size, "%s: %s", trace->path, why);
+        return false;
+    }
+    if (advising->json) {
+        add_answer(advising, output_host_advice_json(trace, &replay));
+    } else {
+        add_answer(advising, json_null()); /* counts the devices */
+        output_host_advice(stdout, trace, &replay);
+    }
+    return true;
 }
 
 static bool advise_device(struct advising *advising, const struct trace *trace, char *error, size_t error_size)
 {
-    if (is_of_malloc(trace)) {
-        (void)snprintf(
-            error, error_size,
-            "%s: a recording of host memory; `weir replay %s --host` measures weir's heap and other mallocs, "
-            "`weir run -- PROGRAM` runs a program on the heap",
-            trace->path, trace->path);
-        return false;
+    if (trace_is_of_malloc(trace)) {
+        return advise_host(advising, trace, error, error_size);
     }
     struct advice *advice = calloc(1, sizeof(*advice));
     if (advice == NULL) {
@@ -95,10 +110,9 @@ static bool advise_device(struct advising *advising, const struct trace *trace, 
     }
     const bool done = advice_make(trace, &advising->options, advice, error, error_size);
     if (done && advising->json) {
-        (void)json_array_append_new(advising->all, output_advice_json(advice));
+        add_answer(advising, output_advice_json(advice));
     } else if (done) {
-        (void)fputs(json_array_size(advising->all) > 0 ? "\n" : "", stdout);
-        (void)json_array_append_new(advising->all, json_null()); /* counts the devices */
+        add_answer(advising, json_null());
         output_advice(stdout, advice);
     }
     free(advice);

@@ -103,15 +103,26 @@ static bool sweep_limits(struct strategy_jobs *all)
                      &options, &comparison->sweep, all->error, all->error_size);
 }
 
+/* The rounds with host allocators: as many as are asked for, and one for a recording of a malloc. Figures that are the
+ * same in every run leave it out. */
+static uint32_t host_rounds(const struct strategy_jobs *all)
+{
+    const struct settings *settings = all->settings;
+    const bool answers = trace_is_of_malloc(all->comparison->trace) && !settings->csv && !settings->replay.no_timing;
+    return settings->host_rounds != 0 ? settings->host_rounds : answers ? 1 : 0;
+}
+
 static bool measure_host(struct strategy_jobs *all)
 {
     char why[512];
-    const bool done = host_replay_run(all->comparison->trace, all->settings->host_rounds, "/proc/self/exe",
-                                      &all->comparison->host, why, sizeof(why));
-    if (!done) {
-        (void)snprintf(all->error, all->error_size, "%s: %s", all->comparison->trace->path, why);
+    const uint32_t rounds = host_rounds(all);
+    if (rounds == 0 ||
+        host_replay_run(all->comparison->trace, rounds, HOST_REPLAY_SELF, &all->comparison->host, why, sizeof(why))) {
+        return true;
     }
-    return done;
+    all->comparison->host = (struct host_replay){0};
+    (void)snprintf(all->error, all->error_size, "%s: %s", all->comparison->trace->path, why);
+    return all->settings->host_rounds == 0; /* it was not asked for: the machine is too small for the table */
 }
 
 /* Computes the row of the recorded allocator, if the trace has its segments, and checks the pytorch model against
@@ -216,7 +227,7 @@ bool compare(const struct settings *settings, struct crew *crew, const struct pr
     }
     return played && (settings->csv || judge(&all)) &&
            (!comparison->refused.found || run_jobs(&all, strategies, find_enough)) &&
-           (!settings->sweeps || sweep_limits(&all)) && (settings->host_rounds == 0 || measure_host(&all));
+           (!settings->sweeps || sweep_limits(&all)) && measure_host(&all);
 }
 
 void comparison_drop(struct comparison *comparison)

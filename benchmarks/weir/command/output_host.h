@@ -13,4 +13,8 @@ void output_host_table(FILE *out, const struct host_replay *replay, bool timing)
 /* Returns the value of "host" in `weir replay --json`; NULL when out of host memory. */
 json_t *output_host_json(const struct host_replay *replay, bool timing);
 
+/* The allocator that holds the least resident memory, in one sentence, then the table and the lines to paste. */
+void output_host_advice(FILE *out, const struct trace *trace, const struct host_replay *replay);
+json_t *output_host_advice_json(const struct trace *trace, const struct host_replay *replay);
+
 #endif

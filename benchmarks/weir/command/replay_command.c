@@ -16,7 +16,6 @@
 #include "replay_settings.h"
 
 #include "replay/jobs.h"
-#include "replay/mallocs.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -243,8 +242,8 @@ static bool play_trace(void *ctx, size_t number, char *error, size_t error_size)
     return true;
 }
 
-/* Replays all traces. A host allocator is measured in a child of a process that has one thread, and alone on the
- * machine, so with --host the traces follow each other. */
+/* Replays all traces. With --host the traces follow each other, so that host allocators are measured alone on the
+ * machine. */
 static bool run_traces(struct all *all)
 {
     const struct settings *settings = all->settings;
@@ -363,9 +362,6 @@ int command_replay(int argc, char **argv)
     struct settings settings;
     char *command = command_line(argc, argv);
     int status = settings_read(&settings, argc, argv);
-    if (status == EXIT_DONE && settings.host_rounds != 0) {
-        mallocs_prepare(argv - 1); /* the whole command line: argv[0] is "replay" */
-    }
     if (status == EXIT_DONE) {
         status = run(&settings, argv + optind, (size_t)(argc - optind), command);
     }

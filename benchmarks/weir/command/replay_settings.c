@@ -401,7 +401,8 @@ static int read_rows(struct settings *settings, int argc, char **argv)
          .value = "[=ROUNDS]",
          .parse = parse_host,
          .text = "also measure weir's heap, glibc, jemalloc, mimalloc and tcmalloc with memory of this\n"
-                 "machine: each plays the trace in a process of its own, ROUNDS times (default: 5)"},
+                 "machine: each plays the trace in a process of its own, ROUNDS times (default: 5);\n"
+                 "a recording of a malloc is measured once unasked, unless with --no-timing or --csv"},
         {.name = "report",
          .value = "FILE",
          .word = &settings->report,

@@ -336,6 +336,9 @@ int host_replay_child(int argc, char **argv)
     struct run run = {
         .trace = &trace, .rounds = (uint32_t)strtoul(argv[3], NULL, 10), .looks = argv[4][0] == '1', .result = &result};
     result.name = argv[2];
+    if (strcmp(result.name, "jemalloc") == 0) {
+        mallocs_prepare(argv);
+    }
     if (!map_source((int)strtol(argv[5], NULL, 10), &trace)) {
         return EXIT_FAILURE;
     }

@@ -39,16 +39,18 @@ struct host_replay {
 
 /* The first argument of a program that is started to measure one allocator. */
 #define HOST_REPLAY_CHILD "--measure-a-malloc"
+/* The running program, as `self` below. */
+#define HOST_REPLAY_SELF "/proc/self/exe"
 
 /* Measures one allocator and ends the process's work: the whole main of a program whose first argument is
- * HOST_REPLAY_CHILD. Returns the exit status. */
+ * HOST_REPLAY_CHILD. It starts itself again if jemalloc needs that (mallocs_prepare). Returns the exit status. */
 int host_replay_child(int argc, char **argv);
 
-/* Plays the trace with every allocator, each in the program `self`, which calls host_replay_child; NULL: in children
- * that are forked only, where glibc's figures are too low. The result of an allocator that is not installed says so in
- * `why`. Processor times are the least of three runs. The process must have one thread. Returns false, with a line in
- * `error`, if the machine has less memory available than the trace may need (3 times its peak), or if no process can be
- * made. */
+/* Plays the trace with every allocator, each in the program `self`, which calls host_replay_child; NULL: in
+ * children that are forked only, where glibc's figures are too low. The result of an allocator that is not
+ * installed says so in `why`. Processor times are the least of three runs. Without `self` the process must have one
+ * thread. Returns false, with a line in `error`, if the machine has less memory available than the trace may need
+ * (3 times its peak), or if no process can be made. */
 bool host_replay_run(const struct trace *trace, uint32_t rounds, const char *self, struct host_replay *replay,
                      char *error, size_t error_size);
 

@@ -471,6 +471,11 @@ bool trace_infer_pad(struct trace *trace)
     return done;
 }
 
+bool trace_is_of_malloc(const struct trace *trace)
+{
+    return strcmp(trace->devices[trace->device].name, "host memory") == 0;
+}
+
 bool trace_only_counts(const struct trace *trace)
 {
     for (size_t i = 0; i < trace->event_count; i++) {

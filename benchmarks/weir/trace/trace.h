@@ -215,6 +215,9 @@ static inline uint32_t trace_event_device(const struct trace *trace, const weir_
  * when out of host memory. */
 weir_status trace_of_device(const struct trace *trace, uint32_t device, struct trace **out, struct trace_error *error);
 
+/* True if the trace is of a program's malloc, as `weir record` writes it. The trace must be of one device. */
+bool trace_is_of_malloc(const struct trace *trace);
+
 /* True if the trace has counters only, so that there is nothing to replay. */
 bool trace_only_counts(const struct trace *trace);
 

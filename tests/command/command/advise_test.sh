@@ -110,6 +110,21 @@ good 'two.wtr, device 1: 32.0 MiB live' advise two.wtr
 "$weir" advise pieces.wtr -j 1 --json >one && "$weir" advise pieces.wtr -j 4 --json | cmp - one ||
     complain 'the answer depends on --jobs'
 
+# --- a program's malloc: the allocators are measured, and `weir replay` measures them unasked ---
+
+{ printf '#wtr 1\n#clock order\n#dev 0 name="host memory"\n'
+  for block in $(seq 0 99); do printf 'a %d %d 100000 0 0\n' "$block" "$block"; done; } >malloc.wtr
+good '  weir run --limit ' advise malloc.wtr
+grep -qE '^(Use .*: this run then takes [0-9.]+ MiB resident, not [0-9.]+ MiB as with glibc|Leave the malloc as it is: .*)\.$' <(head -n 1 out) ||
+    complain "$(head -n 1 out)"
+grep -qF '  config.limit_bytes = UINT64_C(' out || complain "$(cat out)"
+grep -q PYTORCH out && complain 'settings of PyTorch for a malloc'
+good '"best": "' advise malloc.wtr --json
+good 'host allocators, measured in 1 round' replay malloc.wtr -q -s caching
+good '"peak_resident_bytes"' replay malloc.wtr -q -s caching --json
+"$weir" replay malloc.wtr -q -s caching --no-timing | grep -q 'host allocators' && complain 'figures that differ, with --no-timing'
+"$weir" replay malloc.wtr -q -s caching --csv >out || complain 'no CSV of a malloc'
+
 # --- bad usage and input ---
 
 bad 'exactly one trace is needed' advise
@@ -119,8 +134,6 @@ bad '--capacity 1MiB: less than one region' advise pieces.wtr --capacity 1MiB
 bad '--capacity much: not a size' advise pieces.wtr --capacity much
 bad '--jobs 0: not a number from 1' advise pieces.wtr --jobs 0
 bad 'unknown option --jsn; did you mean --json?' advise pieces.wtr --jsn
-sed 's/^#src.*/#dev 0 name="host memory"/' plain.wtr >malloc.wtr
-bad 'a recording of host memory; `weir replay malloc.wtr --host` measures' advise malloc.wtr
 printf 'not a trace\n' >not.wtr
 bad 'not.wtr' advise not.wtr
 finish 'the advice: sentences, rows, lines and bad input'

@@ -24,7 +24,7 @@ is() {
     [ "$(events t.wtr)" = "$2" ] || complain "$1: the trace is not as expected:
 $(diff <(echo "$2") <(events t.wtr))"
     "$weir" info t.wtr >/dev/null || complain "$1: weir info does not read it"
-    "$weir" replay -q t.wtr >/dev/null || complain "$1: weir replay does not play it"
+    "$weir" replay -q --no-timing t.wtr >/dev/null || complain "$1: weir replay does not play it"
 }
 
 said() { grep -qF -- "$2" err || complain "$1: no '$2' in: $(cat err)"; }
@@ -89,7 +89,7 @@ awk '/^#/ { next }
     $1 == "f" { if (!($3 in live) || $4 == "-") exit 1; delete live[$3] }
     END { n = 0; for (b in live) n++; exit !(n == 0 && allocs == 200002 && reallocs == 66668) }' t.wtr ||
     complain "threads: a block does not live once, or some are missing: $(grep -c '^a' t.wtr) $(grep -c '^r' t.wtr)"
-"$weir" replay -q -s direct t.wtr >/dev/null || complain 'threads: weir replay does not play it'
+"$weir" replay -q --no-timing -s direct t.wtr >/dev/null || complain 'threads: weir replay does not play it'
 
 # More processes than files that may be open at once.
 (ulimit -n 40; record 0 -q -c --min 0 -- bash -c 'for i in $(seq 60); do /bin/true; done'; exit $failures) ||
@@ -146,7 +146,7 @@ record 0 -c -- sh -c "for i in 1 2 3 4; do '$program' threads 5000 & done; wait"
 for each in t.wtr t.wtr.2 t.wtr.3 t.wtr.4; do
     [ "$(events $each | grep -c '^a')" = 20002 ] && [ "$(events $each | grep -c '^r')" = 6668 ] &&
         ! grep -q '^#note lost' $each || complain "four at a time: $each"
-    "$weir" replay -q -s direct $each >/dev/null || complain "four at a time: weir replay does not play $each"
+    "$weir" replay -q --no-timing -s direct $each >/dev/null || complain "four at a time: weir replay does not play $each"
 done
 # A signal to the command goes to the program, and the program is recorded until its end.
 record 0 -- "$program" signal
@@ -295,7 +295,7 @@ f 0 0 0' ] || complain "the first heap: $(cat first)"
 grep -qE '^a [0-9]+ 0 6000 ' t.wtr.2 || complain "the heap that is never destroyed: $(cat t.wtr.2)"
 [ ! -e t.wtr.3 ] || complain '--what weir left what was there before'
 said 'two heaps' 'a heap of weir -> t.wtr.2'
-"$weir" replay -q t.wtr t.wtr.2 >/dev/null || complain 'heaps: weir replay does not play them'
+"$weir" replay -q --no-timing t.wtr t.wtr.2 >/dev/null || complain 'heaps: weir replay does not play them'
 echo mine >t.wtr.5
 for option in --children '--what weir'; do
     record 2 $option -- touch ran
@@ -339,7 +339,7 @@ y 2'
     record 0 --what all -- "$ascend"
     events t.wtr | grep -q '^a [0-9]* 50000 0 ' || complain 'Ascend, all: no host memory'
     events t.wtr | grep -q '^a [0-9]* 1000000 [0-9]* 0 d=1' || complain 'Ascend, all: no device memory'
-    "$weir" replay -q t.wtr >/dev/null || complain 'Ascend, all: weir replay does not play it'
+    "$weir" replay -q --no-timing t.wtr >/dev/null || complain 'Ascend, all: weir replay does not play it'
     record 0 --what device -- "$program" traffic
     said 'no device' 'asked for no device memory'
 else
