@@ -183,6 +183,16 @@ static bool judge(struct strategy_jobs *all)
     return true;
 }
 
+/* True if neither the options nor the trace tell how much memory there is. */
+static bool is_unlimited(const struct replay_options *options, const struct trace *trace)
+{
+    bool told = options->capacity != 0 || options->limit != 0 || trace->devices[trace->device].capacity != 0;
+    for (size_t i = 0; i < trace->event_count && !told; i++) {
+        told = trace->events[i].event.kind == WEIR_TRACE_CAPACITY;
+    }
+    return !told;
+}
+
 static bool start(struct strategy_jobs *all, struct trace *trace)
 {
     const struct settings *settings = all->settings;
@@ -197,6 +207,7 @@ static bool start(struct strategy_jobs *all, struct trace *trace)
     if (comparison->implied) {
         all->options.capacity = comparison->refused.capacity;
     }
+    comparison->unlimited = is_unlimited(&all->options, trace);
     const bool enough = comparison->results != NULL && comparison->enough != NULL &&
                         live_peak(trace, LIVE_ON_DEVICE, &comparison->peak_live_bytes);
     if (!enough) {

@@ -33,6 +33,7 @@ struct comparison {
     bool timing;                     /* wall and processor times are wanted */
     struct recorded_oom refused;     /* the request on which the recorded program ran out of memory */
     struct verdict verdict;
+    bool unlimited;   /* the size of the device is not known, so that no request is refused */
     bool implied;     /* the replay used refused.capacity, because no capacity was given */
     uint64_t *enough; /* [result_count] capacity with which request `refused` is served; 0 = none */
 };
@@ -43,7 +44,7 @@ static inline bool output_names_device(const struct trace *trace)
     return trace->one_of_several || trace->device != 0;
 }
 
-/* Returns how the strategy dealt with the request `refused`: "served", "same" (the strategy refused the request too) or
+/* Returns how the strategy dealt with the request `refused`: "unknown" (the size of the device is not known), "served", "same" (the strategy refused the request too) or
  * "earlier" (the strategy ran out of memory before the request). */
 const char *output_verdict(const struct comparison *comparison, const struct replay_result *result);
 

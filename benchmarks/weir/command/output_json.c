@@ -32,7 +32,7 @@ char *output_oom(const struct replay_oom *oom)
 const char *output_verdict(const struct comparison *comparison, const struct replay_result *result)
 {
     if (!result->oom.happened) {
-        return "served";
+        return comparison->unlimited ? "unknown" : "served";
     }
     return result->oom.event == comparison->refused.event ? "same" : "earlier";
 }

@@ -77,6 +77,8 @@ static void print_verdicts(FILE *out, const struct comparison *comparison)
         (void)fprintf(out, "  %s ", result->strategy->name);
         if (strcmp(verdict, "served") == 0) {
             (void)fputs("serves the request that the recorded program did not get; ", out);
+        } else if (strcmp(verdict, "unknown") == 0) {
+            (void)fputs("is not judged, because the size of the device is not known; ", out);
         } else if (strcmp(verdict, "same") == 0) {
             (void)fputs("runs out at the same event as the recorded program; ", out);
         } else {

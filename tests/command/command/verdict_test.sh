@@ -92,6 +92,12 @@ good '  steps      4 of 3 requests each are the same, from event 0 to event 11: 
 "$weir" info steps.wtr --json >out || complain 'no JSON of steps'
 grep -A6 '"steps": {' out | grep -qF '"growth_bytes": 3003' || complain 'no growth in JSON'
 grep -A3 '"plan": {' out | grep -qF '"bytes": 12288' || complain 'no plan in JSON' # 12 blocks of 1,024 bytes
+# A refused request, and nothing tells how large the device is: an unlimited device judges nothing.
+printf '#wtr 1\na 0 0 1048576 0 0\no 1 8388608 0\n' >unknown.wtr
+good '  caching is not judged, because the size of the device is not known; a device of 10.0 MiB is enough' \
+    replay -q --no-timing -s caching unknown.wtr
+good '"verdict": "unknown"' replay -q --no-timing -s caching unknown.wtr --json
+good '  caching serves the request' replay -q --no-timing -s caching unknown.wtr --capacity 16MiB
 good 'report: page.html' replay -q --no-timing -s caching outside.wtr --report page.html
 grep -qF 'held outside of this pool: 46.00 MiB' page.html || complain 'the page has no verdict'
 finish 'the verdict: causes, figures and outputs'
