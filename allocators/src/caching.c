@@ -6,7 +6,7 @@
  * lane. A large request avoids the rest of a region whose only block is more than twice its size, unless that fits
  * tightly (weir__ranges_choose). A freed range merges at once with its free neighbours of the same region and lane.
  * Regions for requests of every size (virtual memory) have no kinds: there small requests take the high end
- * (high_end_bytes).
+ * (high_end_bytes), but not those below low_bytes.
  *
  * Guarantee: alloc refuses a request only if no free range of its lane and kind holds it. gather as a last resort
  * refuses only if no run of usable ranges of either kind holds it. Waste inside a block is below one granule (512
@@ -28,6 +28,7 @@
 
 struct caching {
     struct ranges ranges; /* must be the first member: most of the strategy's functions take a struct ranges */
+    uint64_t low_bytes;
     uint64_t small_region_bytes;
     uint64_t large_region_bytes;
 };
@@ -57,6 +58,7 @@ static weir_status caching_init(void *state, const void *config)
     }
     *caching = (struct caching){
         .ranges.small_bytes = own.small_bytes != 0 ? own.small_bytes : caching_small_bytes,
+        .low_bytes = own.low_bytes,
         .small_region_bytes = own.small_region_bytes != 0 ? own.small_region_bytes : usual_small_region_bytes,
         .large_region_bytes = own.large_region_bytes != 0 ? own.large_region_bytes : usual_large_region_bytes,
     };
@@ -85,7 +87,8 @@ static weir_status caching_region_add(void *state, uint64_t address, uint64_t si
     struct caching *caching = state;
     if (size_hint == 0) {
         caching->ranges.small_bytes = UINT64_MAX;
-        caching->ranges.high_bytes = high_end_bytes;
+        caching->ranges.high_least = caching->low_bytes;
+        caching->ranges.high_more = caching->low_bytes < high_end_bytes ? high_end_bytes - caching->low_bytes : 0;
     }
     return weir_ranges_region_add(state, kind_of(caching, size_hint), address, size, lane, tick, out);
 }

@@ -786,6 +786,12 @@ static inline bool leaves_half(const struct range *range, enum range_kind kind, 
     return kind == RANGE_LARGE && range->record.size / high_end_ratio >= bytes;
 }
 
+/* True if a request takes the high end of a range because of its size. */
+static inline bool is_for_high_end(const struct ranges *ranges, uint64_t bytes)
+{
+    return bytes - ranges->high_least <= ranges->high_more; /* less than the least wraps around */
+}
+
 /* Serves every request. */
 static __attribute__((noinline)) weir_status alloc_any(struct ranges *ranges, weir_lane lane, weir_tick limit,
                                                        uint64_t size, uint64_t align, weir_range *out)
@@ -799,7 +805,7 @@ static __attribute__((noinline)) weir_status alloc_any(struct ranges *ranges, we
     }
     const bool half = leaves_half(range, kind, bytes);
     const uint64_t idle_bytes = kind == RANGE_LARGE && range_spans_region(range) ? range->record.size : 0;
-    range = weir__ranges_cut(ranges, range, bytes, align, half || bytes <= ranges->high_bytes);
+    range = weir__ranges_cut(ranges, range, bytes, align, half || is_for_high_end(ranges, bytes));
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }
@@ -816,7 +822,7 @@ static inline weir_status serve_from(struct ranges *ranges, struct range *range,
         return WEIR_ERR_INTERNAL;
     }
     const bool half = leaves_half(range, kind, bytes);
-    const bool high = half || bytes <= ranges->high_bytes;
+    const bool high = half || is_for_high_end(ranges, bytes);
     uint64_t idle_bytes = 0;
     if (range_spans_region(range)) {
         idle_bytes = kind == RANGE_LARGE ? range->record.size : 0;

@@ -82,8 +82,9 @@ struct ranges {
     struct range_bins **bins; /* by state of a free range */
     size_t lane_count;
     uint64_t small_bytes; /* larger requests are of kind RANGE_LARGE for alloc */
-    uint64_t high_bytes;  /* alloc cuts requests of at most this size off the high end of a range; 0 unless regions
-                             serve all sizes */
+    uint64_t high_least;  /* alloc cuts requests from high_least bytes on, and of at most high_more bytes more, off the
+                             high end of a range; both 0, none, unless regions serve all sizes */
+    uint64_t high_more;
     struct range *unused; /* records, linked by next */
     struct range_chunk *chunks;
     struct range_region *first_region;

@@ -2,7 +2,7 @@
 """measure.py: measures the tables of speed, growth and memory in benchmarks/RESULTS.md. script/bench builds the
 programs and calls it.
 
-  script/bench [OPTION...] [PART...]     parts: table, growth, host, decay, engines; default: table and growth
+  script/bench [OPTION...] [PART...]     parts: table, growth, host, decay, packing, engines; default: table and growth
 
   --rows A,B       these allocators only (micro_peers and bench.c have more than the default ones)
   --cells A,B      these lines of times only, and no other lines of the table; these engines only
@@ -514,7 +514,7 @@ def options_of(words):
     options.rounds = options.rounds or (1 if options.quick else 9)
     options.seconds = options.seconds or (0.001 if options.quick else 0.05)
     options.extra_pools = ["caching_no_front_cache", "caching_single_threaded", "pytorch_model", "direct_model"]
-    if set(options.parts) - {"table", "growth", "host", "decay", "engines"}:
+    if set(options.parts) - {"table", "growth", "host", "decay", "packing", "engines"}:
         parser.error("no such part")
     if options.write and (options.quick or options.rows or options.cells):
         parser.error("--write needs all rows and cells, and no --quick")
@@ -550,6 +550,11 @@ def main():
             rewrite("threads", machine(options, False) + "\n\n" + threads, os.path.join(HEAP, "RESULTS.md"))
         for path in ([os.path.join(HEAP, "decay.svg")] if options.write else []) + ([options.plot] if options.plot else []):
             write_file(path, plot_decay(times, lines))
+    if "packing" in options.parts:
+        text = bench.run([bench.path("micro_heap_packing")]).stdout
+        print(text)
+        if options.write:
+            rewrite("packing", text, os.path.join(HEAP, "RESULTS.md"))
     if "engines" in options.parts:
         text = engines(bench)
         print(text)

@@ -14,6 +14,8 @@ typedef struct weir_caching_config {
     uint64_t small_region_bytes; /* size of a small region; 0 = 2 MiB */
     uint64_t large_region_bytes; /* largest region taken for several large requests; a request of half that size or more
                                     gets its own region; 0 = 20 MiB */
+    uint64_t low_bytes;          /* with virtual memory, requests below this size take the low end of a free range, as
+                                    those above 1 MiB do; for memory that grows by few bytes; 0 = none do */
 } weir_caching_config;
 
 #define WEIR_CACHING_CONFIG_INIT WEIR_STRUCT_INIT(weir_caching_config)

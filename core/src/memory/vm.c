@@ -318,7 +318,11 @@ static bool try_once(struct request *request, uint64_t live, weir_rung *rung, un
         }
     }
     *again = true;
-    return serve_free(request, LOOK_OWN) || (request->broken == WEIR_OK && take_window(request, &window));
+    /* The window continues the free memory before it. The strategy may cut the block off the other end, and would leave
+     * a gap that no later window joins; where memory is created ahead of the window, the next requests fill it. */
+    const bool by_page = request->pool->vm->by_page;
+    return (by_page && take_window(request, &window)) || serve_free(request, LOOK_OWN) ||
+           (!by_page && request->broken == WEIR_OK && take_window(request, &window));
 }
 
 /* Maps memory for the request and serves it, or serves it from free memory. Pool lock held on entry and exit; called by

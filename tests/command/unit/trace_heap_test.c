@@ -101,15 +101,15 @@ TEST(test_holds_little_more_than_lives)
     } traces[] = {
         {"ort_mobilenetv2_dyn_batch_res", 1065},
         {"ort_mobilenetv2_dyn_nopattern", 1066},
-        {"ort_unet_dyn_res", 1051},
-        {"ort_resnet18_dyn_weights", 1053},
-        {"ort_bert6_dyn_seq", 1033},
+        {"ort_unet_dyn_res", 1031},
+        {"ort_resnet18_dyn_weights", 1052},
+        {"ort_bert6_dyn_seq", 1060},
         {"ort_bert6_conc2threads", 1064},
-        {"ort_gpt6_kvcache_decode", 1051},
-        {"xnnpack_mobilenetv2_dyn", 1039},
+        {"ort_gpt6_kvcache_decode", 1069},
+        {"xnnpack_mobilenetv2_dyn", 1069},
         {"opencv_mobilenetv2_dyn", 1068},
-        {"opencv_unet_dyn", 1057},
-        {"llama_ctx_dyn", 1025},
+        {"opencv_unet_dyn", 1061},
+        {"llama_ctx_dyn", 1011},
     };
     for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); i++) {
         play_file(traces[i].name, traces[i].most);

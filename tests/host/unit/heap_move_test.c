@@ -351,6 +351,47 @@ TEST(pages_stop_at_mapped_memory)
     assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
 }
 
+/* A move of three granules ends before the last page of the third, which stays where it was. The pages that have left
+ * it are dropped: they are in unmapped memory, which must not be resident. */
+TEST(a_granule_that_moved_in_part_is_not_resident)
+{
+    enum { GRANULES = 16 };
+    weir_host_pool_config config = WEIR_HOST_POOL_CONFIG_INIT;
+    weir_host_pool *pool = NULL;
+    unsigned char pages[64];
+    uint64_t at = 0;
+    weir_vm_handle idle = 0;
+    if (!kernel_moves()) {
+        skip();
+    }
+    memset(&fail, 0, sizeof(fail));
+    config.flags = WEIR_HOST_PAGEABLE;
+    assert_int_equal(weir_host_pool_create(&config, &pool), WEIR_OK);
+    weir_device *device = pool->nodes[0].device;
+    const uint64_t granule = pool->config.chunk_bytes;
+    assert_int_equal(weir_device_vm_reserve(device, GRANULES * granule, &at), WEIR_OK);
+    assert_int_equal(weir_device_vm_create(device, 3 * granule, &idle), WEIR_OK);
+    assert_int_equal(weir_device_vm_map(device, at, 3 * granule, idle), WEIR_OK);
+    memset((void *)(uintptr_t)at, 1, (size_t)(3 * granule));
+    assert_int_equal(weir_device_vm_unmap(device, at, 3 * granule), WEIR_OK);
+    fail.no_move = EBUSY;
+    fail.every = 1;
+    fail.by_halves = true;
+    assert_int_equal(weir_device_vm_map(device, at + 8 * granule, granule, granule), WEIR_OK);
+    assert_int_equal(atomic_load(&pool->nodes[0].moved_bytes), 3 * granule - PAGE);
+
+    const size_t count = (size_t)(granule / PAGE);
+    assert_true(count <= sizeof(pages));
+    assert_int_equal(mincore((void *)(uintptr_t)(at + 10 * granule), (size_t)granule, pages), 0);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(pages[i] & 1, 0);
+    }
+    assert_int_equal(weir_device_vm_unmap(device, at + 8 * granule, granule), WEIR_OK);
+    assert_int_equal(weir_device_vm_destroy(device, 3 * granule), WEIR_OK);
+    assert_int_equal(weir_device_vm_release(device, at, GRANULES * granule), WEIR_OK);
+    assert_int_equal(weir_host_pool_destroy(pool), WEIR_OK);
+}
+
 /* A daemon has closed its standard streams. Their numbers are for the program's next files. */
 TEST(the_userfaultfd_is_no_standard_stream)
 {

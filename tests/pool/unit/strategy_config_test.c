@@ -9,6 +9,8 @@
 #include <weir/sim.h>
 #include <weir/size_class.h>
 
+#include <stdlib.h>
+
 /* --- the strategies --- */
 
 TEST(every_strategy_reads_by_size)
@@ -77,4 +79,36 @@ TEST(refusals_reach_the_caller_of_the_pool)
         assert_null(pool);
     }
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
+}
+
+/* --- members --- */
+
+static uint64_t address_of(const weir_strategy_ops *caching, void *state, uint64_t size)
+{
+    weir_range range = {0};
+    assert_int_equal(caching->alloc(state, 0, WEIR_TICK_MAX, size, 1, &range), WEIR_OK);
+    return range.address;
+}
+
+/* Virtual memory: requests up to 1 MiB take the high end of free memory, but those below low_bytes. */
+TEST(small_requests_take_the_low_end_if_told)
+{
+    const weir_strategy_ops *caching = weir_caching_strategy();
+    const uint64_t bytes[] = {0, 64 * KIB, 4 * MIB};
+    for (size_t i = 0; i < 3; i++) {
+        weir_caching_config config = WEIR_CACHING_CONFIG_INIT;
+        config.low_bytes = bytes[i];
+        void *region = NULL;
+        void *state = calloc(1, caching->state_size(&config));
+        assert_non_null(state);
+        assert_int_equal(caching->init(state, &config), WEIR_OK);
+        assert_int_equal(caching->lane_add(state, 0), WEIR_OK);
+        assert_int_equal(caching->region_add(state, 64 * MIB, 16 * MIB, 0, 0, 0, &region), WEIR_OK);
+        assert_int_equal(address_of(caching, state, 64 * KIB - 512), i == 0 ? 80 * MIB - 64 * KIB + 512 : 64 * MIB);
+        assert_int_equal(address_of(caching, state, 64 * KIB) > 72 * MIB, i < 2);
+        assert_int_equal(address_of(caching, state, MIB) > 72 * MIB, i < 2);
+        assert_true(address_of(caching, state, MIB + 512) < 72 * MIB);
+        caching->fini(state);
+        free(state);
+    }
 }

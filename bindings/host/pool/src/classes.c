@@ -3,9 +3,10 @@
  * Idea: a slab is a page run with slots of one class. The marks of its slots (engine.h) lie outside of it, so the
  * engine does not write into pinned memory. A class allocates from the slab that was made or ceased to be full last. It
  * gives a slab back when it becomes the second wholly free one. Where memory is scarce, slabs begin small and grow with
- * their class.
- * Guarantee: the waste inside a block is bounded by classes.h; a slab wastes at most 1/32 (scarce: 1/8) at its end, or
- * the least that up to 160 pages allow. A double free is found.
+ * their class, up to a chunk or 1/256 of the class.
+ * Guarantee: the waste inside a block is bounded by classes.h; a slab wastes at most 1/32 at its end, or the least that
+ * up to 160 pages allow. Where memory is scarce, it wastes at most 1/8, and nothing in a class with some half a MiB. A
+ * double free is found.
  * Cost: one lock for each batch, a few instructions for each block; a byte for each slot, and about half a KiB for each
  * slab.
  */
@@ -27,7 +28,7 @@ _Static_assert((WEIR__HOST_FREE | WEIR__HOST_LIVE | WEIR__HOST_OUT) == 3 && WEIR
 enum {
     MOST_SLOTS = WEIR__HOST_SLAB_BLOCKS, /* unless memory is scarce */
     GROUP = 8,                           /* slots with neighbouring marks */
-    MARK_SIZES = 28,                     /* number of size classes of mark arrays, see marks_in */
+    MARK_SIZES = 31,                     /* number of size classes of mark arrays, see marks_in */
 };
 
 struct slab {
@@ -47,9 +48,9 @@ struct size_class {
     struct slab *first; /* list of slabs with a free block */
     uint32_t empty;     /* number of wholly free slabs in the list */
     uint32_t bytes;
-    uint32_t pages; /* pages of a slab; where memory is scarce, pages of the smallest slab */
-    uint32_t slots;
-    uint64_t all_slots; /* of all slabs of the class */
+    uint32_t pages;       /* pages of a slab; where memory is scarce, pages of the smallest slab */
+    uint32_t whole_pages; /* pages of the smallest slab without waste at its end */
+    uint64_t all_slots;   /* of all slabs of the class */
 };
 
 struct weir__host_engine {
@@ -80,12 +81,12 @@ static void shape(struct size_class *c, bool is_scarce)
         if (waste < best) {
             best = waste;
             c->pages = pages;
-            c->slots = (uint32_t)slots;
         }
         if (waste <= most_waste) {
             break;
         }
     }
+    c->whole_pages = c->bytes >> (unsigned)__builtin_ctz(c->bytes | WEIR__HOST_PAGE);
 }
 
 static weir_status create(const weir__host_slabs *slabs, weir__host_engine **engine)
@@ -103,7 +104,7 @@ static weir_status create(const weir__host_slabs *slabs, weir__host_engine **eng
         c->bytes = (uint32_t)weir__host_class_bytes(i, slabs->is_scarce);
         if (c->bytes != 0) {
             shape(c, slabs->is_scarce);
-            WEIR_ASSERT(c->slots != 0 && c->pages <= MOST_PAGES);
+            WEIR_ASSERT(c->pages != 0 && c->pages <= MOST_PAGES);
         }
     }
     *engine = made;
@@ -160,19 +161,22 @@ static void unlist(struct size_class *c, struct slab *s)
     s->is_listed = false;
 }
 
-/* Returns how many marks (state bytes of blocks) a slab description of size class `size` has. The first four classes
- * have one to four times WEIR__HOST_MARKS_UNIT marks; then there are four classes for each doubling. */
+/* Returns the bytes of a mark array of size class `size`. Arrays of the first three classes are a part of
+ * WEIR__HOST_MARKS_UNIT: the marks of the first 8, 16 or 24 blocks. The next four classes have one to four units; then
+ * there are four classes for each doubling. */
 static size_t marks_in(size_t size)
 {
     WEIR_ASSERT(size < MARK_SIZES);
-    return size < 4 ? (size_t)WEIR__HOST_MARKS_UNIT * (size + 1)
-                    : (size_t)WEIR__HOST_MARKS_UNIT * (5 + size % 4) << (size / 4 - 1);
+    const size_t units = size < 3 ? 0 : size - 3;
+    return size < 3    ? (size_t)WEIR__HOST_ALIGNMENT * (size + 1)
+           : units < 4 ? (size_t)WEIR__HOST_MARKS_UNIT * (units + 1)
+                       : (size_t)WEIR__HOST_MARKS_UNIT * (5 + units % 4) << (units / 4 - 1);
 }
 
 static size_t mark_size_for(uint32_t slots)
 {
-    size_t size = 0;
-    while (marks_in(size) < slots) {
+    size_t size = slots > 3 * GROUP ? 3 : (slots - 1) / GROUP;
+    while (size >= 3 && marks_in(size) < slots) {
         size++;
     }
     return size;
@@ -236,32 +240,44 @@ static void put_back(weir__host_engine *engine, struct slab *s)
     (void)pthread_mutex_unlock(&engine->lock);
 }
 
-/* Returns the size of a new slab as a multiple of the smallest one. Where memory is scarce, a new slab adds about an
- * eighth to the class. */
-static uint32_t times(const weir__host_engine *engine, const struct size_class *c)
+static uint64_t least_of(uint64_t a, uint64_t b)
 {
-    WEIR_ASSERT(c->slots != 0 && c->pages != 0);
-    const uint64_t wanted = engine->from.is_scarce ? c->all_slots / SCARCE_WASTE / c->slots : 1;
-    const uint64_t most = MOST_PAGES / c->pages;
-    return wanted < 1 ? 1 : (uint32_t)(wanted < most ? wanted : most);
+    return a < b ? a : b;
 }
 
-/* Makes a slab with `factor` times the size of the class's smallest slab. Returns NULL if there is no memory. */
-static struct slab *slab_of_size(weir__host_engine *engine, struct size_class *c, uint32_t class, uint32_t factor)
+/* Returns the pages of a new slab. Where memory is scarce, a new slab adds about an eighth to the class, at most a
+ * chunk or a small share of a large class, and wastes nothing at its end as soon as it may be so large. */
+static uint32_t pages_of_next(const weir__host_engine *engine, const struct size_class *c)
 {
-    WEIR_ASSERT(factor != 0 && c->pages * factor <= MOST_PAGES);
+    WEIR_ASSERT(c->pages != 0 && c->whole_pages != 0);
+    if (!engine->from.is_scarce) {
+        return c->pages;
+    }
+    const uint64_t all = c->all_slots * c->bytes / WEIR__HOST_PAGE;
+    const uint64_t share = least_of(all / SCARCE_SHARE, MOST_PAGES);
+    const uint64_t most = share > SCARCE_PAGES ? share : SCARCE_PAGES;
+    const uint64_t wanted = least_of(all / SCARCE_WASTE, most);
+    const uint64_t unit = wanted < c->whole_pages ? c->pages : c->whole_pages;
+    return wanted < unit ? c->pages : (uint32_t)(wanted - wanted % unit);
+}
+
+/* Makes a slab of `pages` pages. Returns NULL if there is no memory. */
+static struct slab *slab_of_size(weir__host_engine *engine, struct size_class *c, uint32_t class, uint32_t pages)
+{
+    WEIR_ASSERT(pages >= c->pages && pages <= MOST_PAGES);
     WEIR_ASSERT_HELD(&c->lock);
-    struct slab *s = description(engine, c->slots * factor);
+    const uint32_t slots = pages * WEIR__HOST_PAGE / c->bytes;
+    struct slab *s = description(engine, slots);
     if (s == NULL) {
         return NULL;
     }
     atomic_store_explicit(&s->shown.bin, class, memory_order_relaxed);
-    atomic_store_explicit(&s->shown.blocks, c->slots * factor, memory_order_relaxed);
-    s->slots = c->slots * factor;
+    atomic_store_explicit(&s->shown.blocks, slots, memory_order_relaxed);
+    s->slots = slots;
     s->taken = 0;
     s->first = 0;
-    void *memory = engine->from.slab_get(engine->from.ctx, (uint64_t)c->pages * factor * WEIR__HOST_PAGE,
-                                         WEIR__HOST_PAGE, &s->shown);
+    void *memory =
+        engine->from.slab_get(engine->from.ctx, (uint64_t)pages * WEIR__HOST_PAGE, WEIR__HOST_PAGE, &s->shown);
     if (memory == NULL) {
         put_back(engine, s);
         return NULL;
@@ -276,9 +292,9 @@ static struct slab *slab_of_size(weir__host_engine *engine, struct size_class *c
 /* Makes a slab, or the smallest slab if there is no room for the preferred size. */
 static struct slab *slab_new(weir__host_engine *engine, struct size_class *c, uint32_t class)
 {
-    const uint32_t factor = times(engine, c);
-    struct slab *s = slab_of_size(engine, c, class, factor);
-    return s == NULL && factor > 1 ? slab_of_size(engine, c, class, 1) : s;
+    const uint32_t pages = pages_of_next(engine, c);
+    struct slab *s = slab_of_size(engine, c, class, pages);
+    return s == NULL && pages > c->pages ? slab_of_size(engine, c, class, c->pages) : s;
 }
 
 static void slab_delete(weir__host_engine *engine, struct size_class *c, struct slab *s)

@@ -23,7 +23,7 @@ enum {
     WEIR__HOST_BINS = 80,           /* at most */
     WEIR__HOST_SLAB_BLOCKS = 512,   /* most blocks of a slab of pinned memory */
     WEIR__HOST_SLAB_BYTES = 1 << 20,
-    WEIR__HOST_MARKS_UNIT = 256 /* a slab has a multiple of this many marks */
+    WEIR__HOST_MARKS_UNIT = 256 /* marks that lie in lines of their own, see weir__host_mark_of */
 };
 
 /* Values of a mark, the state byte of a block. The engine changes a mark between FREE and OUT. While the block is OUT,
@@ -52,7 +52,7 @@ static inline weir__host_mark *weir__host_mark_of(const weir__host_slab *slab, u
 }
 
 /* Returns the place of the block that has the mark. For a mark of another slab, the result is not less than the number
- * of this slab's marks. */
+ * of this slab's blocks. */
 static inline uint64_t weir__host_place_of(const weir__host_slab *slab, const weir__host_mark *mark)
 {
     const uint64_t index = (uint64_t)((uintptr_t)mark - (uintptr_t)slab->marks);

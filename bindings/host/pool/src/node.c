@@ -251,8 +251,13 @@ static weir_status open_pool(weir__host_node *node, uint32_t flags, weir_pool **
 {
     WEIR_ASSERT(*pool == NULL && node->device != NULL);
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
+    weir_caching_config caching = WEIR_CACHING_CONFIG_INIT;
+    /* Pageable memory grows by a chunk. A smaller request at the high end of the last free range would leave a gap
+     * below itself, which no later chunk joins. */
+    caching.low_bytes = weir__host_is_pageable(&node->pool->config) ? node->pool->config.chunk_bytes : 0;
     config.device = node->device;
     config.strategy = weir_caching_strategy();
+    config.strategy_config = &caching;
     config.flags = WEIR_POOL_NO_FRONT_CACHE | WEIR_POOL_CAPTURES_TOLD | flags;
     config.growth = WEIR_GROWTH_GROW_FIRST;
     weir_status status = weir_pool_create(&config, pool);
