@@ -29,6 +29,36 @@ TEST(the_fewest_bytes_are_in_the_way)
     assert_false(in_the_way_find(spans, count, 12, &pin)); /* 11 bytes in each run, 22 in both */
 }
 
+/* The way through the first run costs 3 bytes, that through the second 1. */
+TEST(the_cheapest_of_two_runs_is_found)
+{
+    static const struct span spans[] = {
+        {0, 8, 1, 0, false},   {8, 11, 1, 0, true},  {11, 20, 1, 0, false},
+        {30, 38, 2, 0, false}, {38, 39, 2, 0, true}, {39, 50, 2, 0, false},
+    };
+    struct in_the_way pin = {0};
+    assert_true(in_the_way_find(spans, sizeof(spans) / sizeof(spans[0]), 15, &pin));
+    assert_int_equal(pin.bytes, 1);
+    assert_int_equal(pin.first, 3);
+}
+
+/* The largest holder is the last in the order of names: a block that has moved, and lost its tag. */
+TEST(the_largest_holder_is_named)
+{
+    struct trace *trace = trace_of_text("#wtr 1\n"
+                                        "@1 a\n@2 b\n@3 c\n@4 d\n@5 e\n@6 f\n@7 g\n@8 h\n"
+                                        "a 0 0 1 0 0 @1\na 1 1 1 0 0 @2\na 2 2 1 0 0 @3\na 3 3 1 0 0 @4\n"
+                                        "a 4 4 1 0 0 @5\na 5 5 1 0 0 @6\na 6 6 1 0 0 @7\na 7 7 90 0 0 @8\n"
+                                        "r 8 7 8 100 0\n");
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    assert_true(holders_at(trace, trace->event_count, &record));
+    assert_int_equal(record.holder_count, WEIR_OOM_ENTRIES);
+    assert_string_equal(record.holders[0].name, "untagged");
+    assert_int_equal(record.holders[0].requested_bytes, 100);
+    assert_int_equal(record.holders[1].requested_bytes, 1); /* the old place of 90 bytes is not counted */
+    trace_free(trace);
+}
+
 TEST(holders_of_a_moment)
 {
     struct trace *trace = trace_of_text("#wtr 1\n"
@@ -114,5 +144,20 @@ TEST(a_series_counts_if_memory_is_free)
                                       "than the one before"
                                     : "a text");
     }
+    trace_free(trace);
+}
+
+/* At the peak seven requests have been made, too few for a series. */
+TEST(a_series_ends_at_the_moment)
+{
+    static const struct replay_strategy strategy = {.name = "some"};
+    struct trace *trace = trace_of_steps(12, MIB, 1);
+    struct verdict verdict;
+    struct replay_result result = {.strategy = &strategy, .worst_event = 12};
+    result.peak.reserved_bytes = 100 * MIB;
+    result.peak.free_bytes = 50 * MIB;
+    (void)snprintf(result.peak.text, sizeof(result.peak.text), "a text");
+    assert_true(verdict_of(trace, &result, &verdict));
+    assert_string_equal(verdict.text, "a text");
     trace_free(trace);
 }

@@ -279,11 +279,13 @@ static void children(void)
     pthread_t other;
     char *small = strdup("small");
     char *large = malloc(300000);
+    char *spare = strdup("freed by the parent and by each child");
     large[0] = 'x';
     (void)pthread_create(&other, NULL, noise, NULL);
     for (int i = 0; i < 20; i++) {
         const pid_t child = fork();
         if (child == 0) {
+            free(spare);
             _exit(in_child(small, large));
         }
         check(ends_well(child), "a child of a process with threads");
@@ -303,6 +305,7 @@ static void children(void)
     }
     check(ends_well(other_program), "a child of vfork");
     check(strcmp(small, "small") == 0 && large[0] == 'x', "the parent's blocks are as they were");
+    free(spare);
     free(small);
     free(large);
 }

@@ -183,6 +183,17 @@ TEST(test_a_foreign_record_is_judged)
     record.device_free_bytes = 100 * MIB; /* room for the 32 MiB that the device has refused */
     weir_oom_judge(&record);
     assert_int_equal(record.cause, WEIR_OOM_CAUSE_REFUSED);
+    record.free_bytes = 20 * MIB;
+    record.live_bytes = 70 * MIB;
+    record.pending_bytes = 10 * MIB; /* the request would not fit with them */
+    weir_oom_judge(&record);
+    assert_int_equal(record.cause, WEIR_OOM_CAUSE_REFUSED);
+    record.pending_bytes = 12 * MIB;
+    weir_oom_judge(&record);
+    assert_int_equal(record.cause, WEIR_OOM_CAUSE_WAITS);
+    record.free_bytes = 40 * MIB;
+    record.live_bytes = 60 * MIB;
+    record.pending_bytes = 0;
     record.size = 0;
     record.usable_free_bytes = 2 * MIB;
     weir_oom_judge(&record);
@@ -214,8 +225,74 @@ TEST(test_free_neighbours_are_one_piece)
     put(&w, blocks[2], B);
     ok(weir_pool_survey(w.pool, w.stream[A], &record));
     assert_int_equal(record.free_pieces, 1);
+    assert_int_equal(record.free_bytes, REGION / 2);
+    assert_int_equal(record.usable_free_bytes, REGION / 4); /* B's work may still use the other quarter */
     put(&w, blocks[0], A);
     put(&w, blocks[3], A);
+    close_world(&w);
+}
+
+/* Pieces of three, one and two eighths of a region, in this order. */
+TEST(test_the_largest_piece_counts)
+{
+    struct world w = world_on(new_sim(device_of(16 * REGION)), WEIR_POOL_REGIONS, 0);
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    weir_block *blocks[8];
+    for (unsigned i = 0; i < 8; i++) {
+        blocks[i] = get(&w, A, REGION / 8);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        if (i != 3 && i != 5) {
+            put(&w, blocks[i], A);
+        }
+    }
+    ok(weir_pool_survey(w.pool, w.stream[A], &record));
+    assert_int_equal(record.free_pieces, 3);
+    assert_int_equal(record.usable_bytes, 3 * REGION / 8);
+    assert_int_equal(record.worst[0].largest_bytes, 3 * REGION / 8);
+    put(&w, blocks[3], A);
+    put(&w, blocks[5], A);
+    close_world(&w);
+}
+
+/* Tags of 1 to 7 KiB: the six largest are named, the largest first. */
+TEST(test_the_largest_holders_are_named)
+{
+    struct world w = world_on(new_sim(device_of(16 * REGION)), WEIR_POOL_REGIONS, 0);
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    for (uint64_t i = 1; i <= WEIR_OOM_ENTRIES + 1; i++) {
+        const char name[] = {(char)('0' + i), '\0'};
+        weir_tag tag = 0;
+        weir_block *block = NULL;
+        ok(weir_pool_tag(w.pool, name, &tag));
+        ok(weir_pool_alloc_tagged(w.pool, w.stream[A], i * KIB, 0, tag, &block));
+    }
+    ok(weir_pool_survey(w.pool, w.stream[A], &record));
+    assert_int_equal(record.holder_count, WEIR_OOM_ENTRIES);
+    for (uint64_t i = 0; i < WEIR_OOM_ENTRIES; i++) {
+        assert_int_equal(record.holders[i].requested_bytes, (WEIR_OOM_ENTRIES + 1 - i) * KIB);
+    }
+    close_world(&w);
+}
+
+/* A block of the tag "small" lies beside each of two free halves, one of the tag "large" elsewhere. */
+TEST(test_the_tag_in_the_way_is_between_the_pieces)
+{
+    struct world w = world_on(new_sim(device_of(4 * REGION)), WEIR_POOL_REGIONS, 0);
+    weir_tag small = 0;
+    weir_tag large = 0;
+    weir_block *block = NULL;
+    weir_block *halves[2];
+    ok(weir_pool_tag(w.pool, "small", &small));
+    ok(weir_pool_tag(w.pool, "large", &large));
+    ok(weir_pool_alloc_tagged(w.pool, w.stream[A], 2 * REGION, 0, large, &block));
+    for (unsigned i = 0; i < 2; i++) {
+        halves[i] = get(&w, A, REGION / 2);
+        ok(weir_pool_alloc_tagged(w.pool, w.stream[A], REGION / 2, 0, small, &block));
+    }
+    put(&w, halves[0], A);
+    put(&w, halves[1], A);
+    says(refused(&w, A, REGION), WEIR_OOM_CAUSE_FRAGMENTED, "; in the way are 32.00 KiB in 1 block of \"small\"");
     close_world(&w);
 }
 

@@ -24,9 +24,9 @@ usual_words='finding: |check: |: memory |invariant|ERROR: |WARNING: |!=|error: '
 value() { sed -nE "/^--- /q; s/^$1: *//p" "$2"; } # KEY SEED
 
 run() { # MUTANT LOG TEST [SETTING=... | ARGUMENT]...
-    local mutant=$1 log=$2 program=$bin/test_${3/./_} word settings=() arguments=()
+    local mutant=$1 log=$2 program=$bin/script_${3/./_} word settings=() arguments=()
     shift 3
-    [ -x "$program" ] || program=${program/test_/script_}
+    [ -x "$program" ] || program=$bin/test_${program##*/script_} # a script's test may have a helper of that name
     [ -x "$program" ] || { echo "there is no $program" >&2; return 126; }
     for word in "$@"; do
         case $word in
