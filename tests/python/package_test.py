@@ -429,7 +429,7 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(recording.stop(), 0)
         run = weir.replay(path, strategies=["caching", "direct"], options=["--no-timing"])[0]
         self.assertEqual((run.peak_live_bytes, run.events), (sum(100000 + i for i in range(20)), 40))
-        self.assertEqual([result.strategy for result in run.results], ["caching", "direct"])
+        self.assertEqual([result.strategy for result in run.results], ["caching", "direct", "plan"])
         self.assertEqual(run["direct"].all["allocs"], 20)
         with self.assertRaises(KeyError):
             run["none"]
