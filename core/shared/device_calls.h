@@ -33,10 +33,13 @@
     CALL(STREAM_WAIT_EVENT, stream_wait_event, 2, native_stream, event)                                                \
     CALL(STREAM_SYNC, stream_sync, 1, native_stream)
 
+#define WEIR__COPY_CALLS(CALL, GIVING) CALL(COPY, copy, 2, copies, count)
+
 #define WEIR__DEVICE_CALLS(CALL, GIVING)                                                                               \
     WEIR__REGION_CALLS(CALL, GIVING)                                                                                   \
     WEIR__VM_CALLS(CALL, GIVING)                                                                                       \
-    WEIR__ORDERING_CALLS(CALL, GIVING)
+    WEIR__ORDERING_CALLS(CALL, GIVING)                                                                                 \
+    WEIR__COPY_CALLS(CALL, GIVING)
 
 #define WEIR__TYPE_address uint64_t
 #define WEIR__TYPE_size uint64_t
@@ -44,6 +47,8 @@
 #define WEIR__TYPE_event weir_event *
 #define WEIR__TYPE_native_stream void *
 #define WEIR__TYPE_complete bool
+#define WEIR__TYPE_copies const weir_copy *
+#define WEIR__TYPE_count size_t
 
 #define WEIR__EACH(n, M, ...) WEIR__EACH_##n(M, __VA_ARGS__)
 #define WEIR__EACH_0(M, none)

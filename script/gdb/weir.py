@@ -13,7 +13,7 @@ import gdb
 import gdb.printing
 
 # core/src/state/block.h and allocators/src/ranges.h
-BLOCK_STATES = ["unused", "taken", "live", "cached", "returned", "pending"]
+BLOCK_STATES = ["unused", "taken", "live", "cached", "returned", "pending", "asleep"]
 TAKEN, KEPT, BORDER = 1 << 31, 3 << 30, (1 << 32) - 1
 MOST_LANES = 1 << 16
 

@@ -161,6 +161,7 @@ static weir_status vm_unmap(void *ctx, uint64_t address, uint64_t size)
 GIVING(VM_RESERVE, vm_reserve, address, 1, size)
 CALL(VM_RELEASE, vm_release, 2, address, size)
 WEIR__ORDERING_CALLS(CALL, GIVING)
+WEIR__COPY_CALLS(CALL, GIVING)
 
 #define SLOT(NAME, slot, ...) .slot = slot,
 

@@ -64,7 +64,7 @@ class HeapStats(Structure):
 class SimCosts(Structure):
     """Of weir/sim.h: all zero means the documented prices."""
     c_name = "weir_sim_costs"
-    CALLS = 15
+    CALLS = 16
     _fields_ = [("call_ns", c_uint64 * CALLS)] + [(name, c_uint64) for name in (
         "region_alloc_ns_per_mib", "region_free_ns_per_mib", "vm_create_ns_per_mib", "launch_ns", "transfer_ns",
         "device_copy_ns_per_mib", "host_copy_ns_per_mib", "fill_ns_per_mib")]

@@ -86,7 +86,82 @@ static weir_status get_info(void *ctx, weir_device_info *info)
 #define GIVING(NAME, slot, result, n, ...)                                                                             \
     static weir_status slot(void *ctx WEIR__EACH(n, WEIR__PARAMETER, __VA_ARGS__), WEIR__TYPE_##result *result)        \
         SLOT(NAME, weir__sim_##slot(ctx WEIR__EACH(n, WEIR__ARGUMENT, __VA_ARGS__), result), n, __VA_ARGS__)
-WEIR__DEVICE_CALLS(CALL, GIVING)
+WEIR__REGION_CALLS(CALL, GIVING)
+WEIR__VM_CALLS(CALL, GIVING)
+WEIR__ORDERING_CALLS(CALL, GIVING)
+
+/* --- copies: queued in pieces on streams of the simulator's own, so that the auditor sees them --- */
+
+#define COPY_PIECE (UINT64_C(32) << 20) /* bytes */
+
+/* Creates the streams for copies. Another thread may do so at the same time. */
+static weir_status make_copy_streams(weir_sim *sim)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < WEIR__SIM_COPY_STREAMS && status == WEIR_OK; i++) {
+        weir__sim_lock(sim);
+        const bool is_made = sim->copying[i] != NULL;
+        weir__sim_unlock(sim);
+        weir_sim_stream *stream = NULL;
+        status = is_made ? WEIR_OK : weir_sim_stream_create(sim, &stream);
+        weir__sim_lock(sim);
+        const bool is_first = stream != NULL && sim->copying[i] == NULL;
+        sim->copying[i] = is_first ? stream : sim->copying[i];
+        weir__sim_unlock(sim);
+        if (stream != NULL && !is_first) {
+            (void)!weir_sim_stream_destroy(sim, stream);
+        }
+    }
+    return status;
+}
+
+static weir_status queue_piece(weir_sim *sim, weir_sim_stream *stream, const weir_copy *copy, uint64_t done,
+                               uint64_t size)
+{
+    static const char tag[] = "copy of the device";
+    const uint64_t address = copy->address + done;
+    char *host = copy->host != NULL ? (char *)copy->host + done : NULL;
+    return host == NULL    ? weir_sim_fill(sim, stream, address, size, copy->value, tag)
+           : copy->to_host ? weir_sim_copy_to_host(sim, stream, host, address, size, tag)
+                           : weir_sim_copy_from_host(sim, stream, address, host, size, tag);
+}
+
+static weir_status queue_pieces(weir_sim *sim, const weir_copy *copies, size_t count)
+{
+    weir_status status = WEIR_OK;
+    unsigned turn = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (uint64_t done = 0; done < copies[i].size && status == WEIR_OK; turn++) {
+            const uint64_t rest = copies[i].size - done;
+            const uint64_t size = rest < COPY_PIECE ? rest : COPY_PIECE;
+            status = queue_piece(sim, sim->copying[turn % WEIR__SIM_COPY_STREAMS], &copies[i], done, size);
+            done += size;
+        }
+    }
+    return status;
+}
+
+static weir_status copy(void *ctx, const weir_copy *copies, size_t count)
+{
+    weir_sim *sim = ctx;
+    uint64_t began = 0;
+    weir_status status = enter(sim, WEIR_CALL_COPY, &began);
+    status = leave(sim, WEIR_CALL_COPY, 0, began, status);
+    if (status == WEIR_OK && count > 0) {
+        status = make_copy_streams(sim);
+    }
+    if (status != WEIR_OK || count == 0) {
+        return status;
+    }
+    status = queue_pieces(sim, copies, count);
+    for (int i = 0; i < WEIR__SIM_COPY_STREAMS; i++) {
+        weir__sim_lock(sim);
+        const weir_status ended = weir__sim_stream_sync(sim, sim->copying[i]);
+        weir__sim_unlock(sim);
+        status = status == WEIR_OK ? ended : status;
+    }
+    return status;
+}
 
 /* Checks a stream handle. Costs no time and cannot be made to fail. */
 static weir_status stream_check(void *ctx, void *native_stream)
@@ -117,6 +192,7 @@ void weir__sim_device_ops(weir_sim *sim)
     ops->memory_info = memory_info;
 #define SET(NAME, slot, ...) ops->slot = slot;
     WEIR__REGION_CALLS(SET, SET)
+    WEIR__COPY_CALLS(SET, SET)
     if (!sim->config.no_virtual_memory) {
         WEIR__VM_CALLS(SET, SET)
     }

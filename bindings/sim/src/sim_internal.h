@@ -179,6 +179,8 @@ typedef struct weir__sim_event {
     bool known; /* in the list of all events */
 } weir__sim_event;
 
+enum { WEIR__SIM_COPY_STREAMS = 2 };
+
 struct weir_sim {
     pthread_mutex_t lock;
     weir_sim_config config; /* the caller's config with all defaults filled in; no member of `costs` is 0 */
@@ -192,6 +194,7 @@ struct weir_sim {
     weir__slab events;
     weir_sim_stream *first_stream; /* list of live streams */
     weir_sim_stream *default_stream;
+    weir_sim_stream *copying[WEIR__SIM_COPY_STREAMS]; /* of the device call copy; NULL before the first */
     weir__sim_event *all_events;
     uint32_t stream_count; /* number of streams ever created, and the number that the next stream gets */
     uint64_t ended_tail;   /* the latest virtual time at which work on a destroyed stream ends */

@@ -30,7 +30,8 @@ extern "C" {
     X(EVENT_QUERY, event_query)                                                                                        \
     X(EVENT_SYNC, event_sync)                                                                                          \
     X(STREAM_WAIT_EVENT, stream_wait_event)                                                                            \
-    X(STREAM_SYNC, stream_sync)
+    X(STREAM_SYNC, stream_sync)                                                                                        \
+    X(COPY, copy)
 
 typedef enum weir_device_call {
 #define WEIR_DEVICE_CALL_ENUM(name, slot) WEIR_CALL_##name,

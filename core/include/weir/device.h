@@ -53,6 +53,15 @@ typedef struct weir_device_info {
 
 #define WEIR_DEVICE_INFO_INIT WEIR_STRUCT_INIT(weir_device_info)
 
+/* One piece of a copy. */
+typedef struct weir_copy {
+    uint64_t address; /* device memory, mapped */
+    uint64_t size;    /* bytes, not 0 */
+    void *host;       /* host memory; NULL: a fill of device memory with `value` */
+    bool to_host;     /* from the device to the host; otherwise to the device */
+    uint8_t value;
+} weir_copy;
+
 /* The function table that a backend fills. get_info, region_alloc and region_free are required. Virtual memory and
  * ordering are optional groups: a device that has one function of a group has all of them. The functions of an absent
  * group return WEIR_ERR_UNSUPPORTED. A device without the ordering group is synchronous: all work queued before a call
@@ -130,6 +139,14 @@ typedef struct weir_device_ops {
      * bytes, of which other pools, libraries and processes may hold some (aclrtGetMemInfo, cuMemGetInfo). Does not
      * block. Default: WEIR_ERR_UNSUPPORTED. */
     weir_status (*memory_info)(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes);
+
+    /* --- copies (optional) --- */
+    /* Copies and fills all pieces, several at a time where the device can, and returns when all are complete, or when
+     * one has failed and none is under way. Waits for no work that other callers have queued: the caller knows that
+     * nothing else touches the memory. Pieces do not overlap. Copies of pinned host memory are the fastest. After a
+     * failure the contents of the destinations are undefined. A count of 0 tells if the device copies. Default:
+     * WEIR_ERR_UNSUPPORTED. */
+    weir_status (*copy)(void *ctx, const weir_copy *copies, size_t count);
 } weir_device_ops;
 
 #define WEIR_CAPTURE_IMPLICIT UINT64_MAX
@@ -180,6 +197,7 @@ WEIR_API weir_status weir_device_stream_sync(weir_device *device, void *native_s
 WEIR_API weir_status weir_device_stream_check(weir_device *device, void *native_stream);
 WEIR_API weir_status weir_device_stream_capture(weir_device *device, void *native_stream, uint64_t *capture,
                                                 void (*gone)(void *arg), void *arg);
+WEIR_API weir_status weir_device_copy(weir_device *device, const weir_copy *copies, size_t count);
 WEIR_API weir_status weir_device_memory_info(weir_device *device, uint64_t *free_bytes, uint64_t *total_bytes);
 
 #ifdef __cplusplus

@@ -17,7 +17,8 @@
  *
  * An observer must not call the pool. Locks held during a call:
  *     memory_given, memory_taken               no lock; no other thread takes memory from the device or returns it
- *     block_alloc, block_use, event, trim      no lock
+ *     block_alloc, block_use, event, trim,
+ *     block_sleep, block_wake                  no lock; another thread that frees or sleeps waits for the call
  *     block_free, capture                      stream locks: the observer may wait for a mutex of its own, but not for
  *                                              another thread that is inside the pool
  * Calls from within weir_pool_observe come with every lock held, calls from within weir_pool_destroy with no lock held.
@@ -92,6 +93,11 @@ typedef struct weir_observer_ops {
     void (*event)(void *ctx, const weir_observed_event *event);
     void (*trim)(void *ctx); /* weir_pool_trim begins */
     void (*capture)(void *ctx, const weir_observed_capture *capture);
+    /* The block sleeps (weir/sleep.h): no work uses it any more, and its memory is about to be taken. Its contents have
+     * been copied, where they are kept. */
+    void (*block_sleep)(void *ctx, const weir_observed_block *block);
+    /* The block has memory again; its contents come next. Also called for a block whose sleep has failed. */
+    void (*block_wake)(void *ctx, const weir_observed_block *block);
 } weir_observer_ops;
 
 /* Attaches an observer: from now on the callbacks of `ops` are called with `ctx`. Before the function returns, they are

@@ -282,7 +282,9 @@ typedef enum weir_walk_state {
     WEIR_WALK_LIVE,     /* a live block */
     WEIR_WALK_CACHED,   /* in a stream's front cache */
     WEIR_WALK_PENDING,  /* a freed block that work of several streams may still use */
-    WEIR_WALK_UNMAPPED, /* addresses without memory, or with memory that is being moved */
+    WEIR_WALK_UNMAPPED, /* addresses without memory, or with memory that is being moved, and free pieces beside a
+                           sleeping block, which come back with it */
+    WEIR_WALK_ASLEEP,   /* a live block that sleeps (weir/sleep.h) */
 } weir_walk_state;
 
 /* A range of the pool's regions. */

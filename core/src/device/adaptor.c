@@ -129,7 +129,8 @@ WEIR__DEVICE_CALLS(CALL, GIVING)
 #define SLOT(NAME, slot, ...) .slot = slot,
 #define BASE_SLOTS                                                                                                     \
     .struct_size = sizeof(weir_device_ops), .get_info = get_info, .native_error = native_error, .destroy = destroy,    \
-    .stream_check = stream_check, .memory_info = memory_info, WEIR__REGION_CALLS(SLOT, SLOT)
+    .stream_check = stream_check, .memory_info = memory_info,                                                          \
+    WEIR__REGION_CALLS(SLOT, SLOT) WEIR__COPY_CALLS(SLOT, SLOT)
 #define VM_SLOTS WEIR__VM_CALLS(SLOT, SLOT)
 #define ORDERING_SLOTS WEIR__ORDERING_CALLS(SLOT, SLOT)
 

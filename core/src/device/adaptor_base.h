@@ -18,6 +18,8 @@ typedef struct weir__adaptor_call {
     weir_event *event;
     void *native_stream;
     bool complete; /* EVENT_QUERY: the device's answer */
+    const weir_copy *copies;
+    size_t count; /* of copies */
 } weir__adaptor_call;
 
 typedef struct weir__adaptor weir__adaptor;

@@ -40,7 +40,8 @@ __attribute__((format(printf, 2, 3))) static void append(struct text_line *line,
     }
 }
 
-/* Appends the members that `letters` names by initials: address, size, handle, event, native stream, complete. */
+/* Appends the members that `letters` names by initials: address, size, handle, event, native stream, complete, pieces
+ * of a copy. */
 static void append_members(struct text_line *line, const weir__adaptor_call *call, const char *letters)
 {
     for (; *letters != '\0'; letters++) {
@@ -60,6 +61,9 @@ static void append_members(struct text_line *line, const weir__adaptor_call *cal
         case 'n':
             append(line, " stream=0x%" PRIxPTR, (uintptr_t)call->native_stream);
             break;
+        case 'p':
+            append(line, " pieces=%zu", call->count);
+            break;
         default:
             append(line, " complete=%s", call->complete ? "true" : "false");
             break;
@@ -74,6 +78,8 @@ static void append_members(struct text_line *line, const weir__adaptor_call *cal
 #define LETTER_event "e"
 #define LETTER_native_stream "n"
 #define LETTER_complete "c"
+#define LETTER_copies
+#define LETTER_count "p"
 #define CALL(NAME, slot, n, ...) [WEIR_CALL_##NAME] = {"" WEIR__EACH(n, LETTER, __VA_ARGS__), ""},
 #define GIVING(NAME, slot, result, n, ...)                                                                             \
     [WEIR_CALL_##NAME] = {"" WEIR__EACH(n, LETTER, __VA_ARGS__), LETTER_##result},

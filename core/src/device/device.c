@@ -69,6 +69,12 @@ static weir_status no_memory_info(void *ctx, uint64_t *free_bytes, uint64_t *tot
     return WEIR_ERR_UNSUPPORTED;
 }
 
+static weir_status no_copy(void *ctx, const weir_copy *copies, size_t count)
+{
+    (void)ctx, (void)copies, (void)count;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
 /* --- creation --- */
 
 /* True if a group of functions is set completely or not at all. */
@@ -123,6 +129,9 @@ static void fill_missing(weir_device_ops *ops)
     }
     if (ops->memory_info == NULL) {
         ops->memory_info = no_memory_info;
+    }
+    if (ops->copy == NULL) {
+        ops->copy = no_copy;
     }
 }
 
@@ -423,6 +432,9 @@ static weir_status check(weir_device *device, const char *function, weir_device_
         return weir_refuse(WEIR_ERR_INVALID, "%s: %s", function, device == NULL ? "device is NULL" : wrong);
     }
     const bool is_region = call <= WEIR_CALL_REGION_FREE;
+    if (call == WEIR_CALL_COPY) {
+        return WEIR_OK;
+    }
     if (call >= WEIR_CALL_EVENT_CREATE && device->ops.event_create == NULL) {
         return weir_refuse(WEIR_ERR_UNSUPPORTED, "%s: the device has no streams and events; it is synchronous",
                            function);
@@ -448,6 +460,8 @@ static weir_status check(weir_device *device, const char *function, weir_device_
 #define CHECK_native_stream
 #define CHECK_size sized = &size;
 #define CHECK_handle wrong = handle == 0 ? "handle is 0" : wrong;
+#define CHECK_copies wrong = copies == NULL ? "copies is NULL" : wrong;
+#define CHECK_count
 #define CHECK_event wrong = event == NULL ? "event is NULL" : wrong;
 
 /* Defines weir_device_SLOT. */

@@ -5,6 +5,7 @@
  *     budget.c   how much a pool may take, and the pressure callback
  *     trim.c     returns memory because a caller asks for it or lowers a limit
  *     pin.c      memory that is not given back because its addresses are known outside
+ *     asleep.c   blocks whose memory has been given back; asleep.h
  *
  * Each source of memory implements the same table of functions (state/memory_ops.h).
  */
@@ -87,7 +88,37 @@ void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx,
 /* Returns a description of the first broken invariant in the records of granules, or NULL. The sums come from the
  * strategy's walk: bytes taken by blocks or free, bytes without memory, and bytes being moved. Pool lock held. */
 const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_t unmapped, uint64_t moving);
+/* Returns the most granules of a new handle, if the pool is to hold `granules`: a share of them, or one near the limit
+ * and the device's capacity, where a handle that live blocks touch may have no idle granules to spare. Pool lock held.
+ * */
+uint64_t weir__vm_handle_granules(const weir_pool *pool, uint64_t granules);
 void weir__vm_add_stats_locked(const weir_pool *pool, weir_pool_stats *stats);
+
+/* --- vm_bare.c: pool lock held --- */
+
+/* True if all granules that the range touches have memory. */
+bool weir__vm_has_memory_locked(const weir_pool *pool, uint64_t address, uint64_t size);
+/* True if the granule has a handle that is not mapped. */
+bool weir__vm_is_apart_locked(const weir_pool *pool, uint64_t address);
+/* Returns the end of the granules without a handle, from the one at `address` to `end`. Both are multiples of a
+ * granule. */
+uint64_t weir__vm_bare_end_locked(const weir_pool *pool, uint64_t address, uint64_t end);
+/* Withholds free memory, of one range, until its granules have memory again. Returns WEIR_ERR_NO_MEMORY if there is no
+ * host memory: some of it may be withheld then, until the pieces are settled. The turn to grow is taken. */
+weir_status weir__vm_withhold_locked(weir_pool *pool, uint64_t address, uint64_t size, weir_lane lane, weir_tick tick);
+/* Makes room for as many blocks to be withheld: those that sleep. Fewer than before always succeeds. */
+bool weir__vm_promise_locked(weir_pool *pool, size_t blocks);
+/* Ends a sleeping block and withholds its memory. There is room. */
+void weir__vm_withhold_block_locked(weir_pool *pool, weir_block *block, weir_lane lane, weir_tick tick);
+/* Gives back what has memory again, and makes holes of whole granules without. The turn to grow is taken. */
+void weir__vm_settle_withheld_locked(weir_pool *pool);
+/* Maps the handles that are apart under withheld memory, and settles it. Returns the device's first failure. Pool lock
+ * released for the device calls; the turn to grow is taken. */
+weir_status weir__vm_rejoin_withheld(weir_pool *pool);
+/* No queued work uses the withheld memory: every stream may have it. */
+void weir__vm_open_withheld_locked(weir_pool *pool);
+/* True if a range of the strategy's walk is withheld. */
+bool weir__vm_withholds_locked(const weir_pool *pool, const weir_range_info *range);
 
 /* --- budget.c --- */
 

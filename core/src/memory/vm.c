@@ -67,6 +67,7 @@ static void vm_fini(weir_pool *pool)
     free(vm->spare);
     free(vm->place);
     free(vm->tokens);
+    free(vm->withheld);
     free(vm);
     pool->vm = NULL;
 }
@@ -115,7 +116,7 @@ static struct room room_for(const struct request *request, uint64_t live)
 
 /* Returns the most granules of a new handle, if the pool is to hold `granules`: a share of them, or one near the limit
  * and the device's capacity, where a handle that live blocks touch may have no idle granules to spare. */
-static uint64_t handle_granules(const weir_pool *pool, uint64_t granules)
+uint64_t weir__vm_handle_granules(const weir_pool *pool, uint64_t granules)
 {
     const struct pool_vm *vm = pool->vm;
     const uint64_t most = weir__budget_most_locked(pool, true);
@@ -209,7 +210,7 @@ static bool fill(struct request *request, const struct vm_window *window, const 
     weir_pool *pool = request->pool;
     const struct pool_vm *vm = pool->vm;
     const uint64_t after = to_granules(vm, pool->held.bytes) - vm->spare_granules + window->need;
-    const uint64_t most = handle_granules(pool, after);
+    const uint64_t most = weir__vm_handle_granules(pool, after);
     const uint64_t ahead = granules_ahead(pool, window, after, room, most);
     bool lacks_host_memory = false;
     const weir_status status = weir__vm_fill(pool, window->first, window->end + (ahead << vm->granule_shift), most,
@@ -387,6 +388,7 @@ static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed
     (void)weir__region_await_locked(pool);
     pool->growth.taken = true;
     weir__vm_release_refused(pool);
+    *failed = weir__vm_rejoin_withheld(pool);
     dropped = weir__vm_drop_spares(pool, keep, failed);
     while (pool->held.bytes > keep && *failed == WEIR_OK) {
         const uint64_t surplus = (pool->held.bytes - keep + vm->granule - 1) >> vm->granule_shift;

@@ -196,21 +196,27 @@ static weir_status claim(weir_pool *pool, struct vm_place *place, size_t count, 
     return WEIR_OK;
 }
 
-/* Gives the addresses of a claimed place back to the strategy, as memory of its lane or as a hole. The tick is 0,
- * because no queued work uses the memory. */
+/* Enters a claimed place in the records of its granules. Gives the addresses back to the strategy, as memory of its
+ * lane or as a hole, unless they are bare. The tick is 0, because no queued work uses the memory. */
 static void settle(weir_pool *pool, const struct vm_place *place)
 {
     WEIR_ASSERT(pool_is_locked(pool) && place->token != NULL);
     struct pool_vm *vm = pool->vm;
     struct vm_granule *granule = vm_granule_at(vm, vm_span_of(vm, place->address), place->address);
-    const bool was_mapped = granule->handle != 0;
-    vm->spare_granules += was_mapped && !place->mapped ? place->granules : 0;
-    vm->spare_granules -= !was_mapped && place->mapped ? place->granules : 0;
+    const bool had = granule->handle != 0;
+    const bool has = place->mapped || place->apart;
+    const uint64_t lost = had && !has ? place->granules : 0;
+    const uint64_t won = !had && has ? place->granules : 0;
+    vm->spare_granules += lost - won;
+    vm->bare += place->bare ? lost - won : 0;
     for (uint64_t i = 0; i < place->granules; i++) {
         granule[i] =
-            place->mapped
-                ? (struct vm_granule){.handle = place->handle, .at = (uint32_t)i, .of = (uint32_t)place->granules}
+            has ? (struct vm_granule){.handle = place->handle, .at = (uint32_t)i, .of = (uint32_t)place->granules}
                 : (struct vm_granule){0};
+    }
+    if (place->bare) {
+        granule->token = place->mapped || !has ? NULL : vm_apart(vm);
+        return;
     }
     const weir_lane lane = place->mapped ? place->lane : WEIR_LANE_UNMAPPED;
     pool->strategy->free(pool->state, place->token, lane, 0);
@@ -236,15 +242,18 @@ static bool take_fitting(struct pool_vm *vm, uint64_t most, struct vm_spare *spa
     return true;
 }
 
-/* Plans the handles for the hole [address, address + granules): spare ones first. Returns false when out of host
- * memory. */
-static bool plan_hole(struct pool_vm *vm, uint64_t address, uint64_t granules, uint64_t most, weir_lane lane)
+/* Plans the handles for the hole [address, address + granules), each a place like `like`: spare ones first. Returns
+ * false when out of host memory. */
+static bool plan_hole(struct pool_vm *vm, uint64_t address, uint64_t granules, uint64_t most,
+                      const struct vm_place *like)
 {
     while (granules > 0) {
         struct vm_spare spare = {.granules = granules < most ? granules : most};
         const bool is_spare = take_fitting(vm, granules, &spare);
-        const struct vm_place place = {
-            .address = address, .granules = spare.granules, .handle = is_spare ? spare.handle : 0, .lane = lane};
+        struct vm_place place = *like;
+        place.address = address;
+        place.granules = spare.granules;
+        place.handle = is_spare ? spare.handle : 0;
         if (!add_place(vm, &place)) {
             if (is_spare) {
                 add_spare(vm, spare.handle, spare.granules);
@@ -264,7 +273,7 @@ static bool is_hole(const struct pool_vm *vm, struct vm_span *span, uint64_t add
     return granule == NULL || granule->handle == 0;
 }
 
-static bool plan_holes(struct pool_vm *vm, uint64_t first, uint64_t end, uint64_t most, weir_lane lane)
+static bool plan_holes(struct pool_vm *vm, uint64_t first, uint64_t end, uint64_t most, const struct vm_place *like)
 {
     WEIR_ASSERT(first < end && most != 0);
     struct vm_span *span = vm_span_of(vm, first);
@@ -274,7 +283,7 @@ static bool plan_holes(struct pool_vm *vm, uint64_t first, uint64_t end, uint64_
         for (to = at; to < end && is_hole(vm, span, to);) {
             to += vm->granule;
         }
-        planned = plan_hole(vm, at, (to - at) >> vm->granule_shift, most, lane);
+        planned = plan_hole(vm, at, (to - at) >> vm->granule_shift, most, like);
     }
     return planned;
 }
@@ -347,28 +356,38 @@ static void settle_all(weir_pool *pool)
         if (place->token != NULL) {
             settle(pool, place);
         }
-        if (place->handle != 0 && !place->mapped) {
+        if (place->handle != 0 && !place->mapped && !place->apart) {
             add_spare(vm, place->handle, place->granules);
         }
     }
     vm->places = 0;
 }
 
-weir_status weir__vm_fill(weir_pool *pool, uint64_t first, uint64_t end_address, uint64_t most, weir_lane lane,
-                          bool *lacks_host_memory)
+/* Plans the missing handles of [first, end) and creates them. */
+static weir_status prepare(weir_pool *pool, uint64_t first, uint64_t end_address, uint64_t most,
+                           const struct vm_place *like, bool *lacks_host_memory)
 {
+    WEIR_ASSERT(pool->vm->places == 0 && first < end_address);
     struct pool_vm *vm = pool->vm;
     /* Each handle can be kept as a spare: there is room for one a granule. */
     const uint64_t granules = (end_address - first) >> vm->granule_shift;
     *lacks_host_memory =
         !weir__vm_reserve((void **)&vm->spare, vm->spares + granules, &vm->spare_room, sizeof(*vm->spare)) ||
-        !plan_holes(vm, first, end_address, most, lane);
-    weir_status status = *lacks_host_memory ? WEIR_ERR_NO_MEMORY : WEIR_OK;
-    if (status == WEIR_OK) {
-        struct step step = begin(pool);
-        status = create_all(&step, lacks_host_memory);
-        end(&step);
+        !plan_holes(vm, first, end_address, most, like);
+    if (*lacks_host_memory) {
+        return WEIR_ERR_NO_MEMORY;
     }
+    struct step step = begin(pool);
+    const weir_status status = create_all(&step, lacks_host_memory);
+    end(&step);
+    return status;
+}
+
+weir_status weir__vm_fill(weir_pool *pool, uint64_t first, uint64_t end_address, uint64_t most, weir_lane lane,
+                          bool *lacks_host_memory)
+{
+    const struct vm_place like = {.lane = lane};
+    weir_status status = prepare(pool, first, end_address, most, &like, lacks_host_memory);
     if (status == WEIR_OK) {
         status = claim_all(pool);
         *lacks_host_memory = status != WEIR_OK;
@@ -378,6 +397,96 @@ weir_status weir__vm_fill(weir_pool *pool, uint64_t first, uint64_t end_address,
         status = map_all(&step);
         end(&step);
     }
+    settle_all(pool);
+    return status;
+}
+
+/* --- bare addresses --- */
+
+/* Unmaps all places that are mapped, until the device refuses. */
+static weir_status unmap_all(struct step *step)
+{
+    const struct pool_vm *vm = step->pool->vm;
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < vm->places && status == WEIR_OK; i++) {
+        status = vm->place[i].mapped ? unmap(step, &vm->place[i]) : WEIR_OK;
+    }
+    return status;
+}
+
+/* Stands in for the claim of places whose addresses are taken. */
+static void claim_bare(struct pool_vm *vm)
+{
+    for (size_t i = 0; i < vm->places; i++) {
+        WEIR_ASSERT(vm->place[i].bare);
+        vm->place[i].token = vm_apart(vm);
+    }
+}
+
+weir_status weir__vm_cover(weir_pool *pool, uint64_t first, uint64_t end_address, uint64_t most,
+                           bool *lacks_host_memory)
+{
+    const struct vm_place like = {.bare = true};
+    weir_status status = prepare(pool, first, end_address, most, &like, lacks_host_memory);
+    claim_bare(pool->vm);
+    if (status == WEIR_OK) {
+        struct step step = begin(pool);
+        status = map_all(&step);
+        if (status != WEIR_OK) {
+            (void)unmap_all(&step);
+        }
+        end(&step);
+    }
+    settle_all(pool);
+    return status;
+}
+
+weir_status weir__vm_uncover(weir_pool *pool, const uint64_t *addresses, size_t count)
+{
+    WEIR_ASSERT(pool->vm->places == 0 && pool->growth.taken);
+    struct pool_vm *vm = pool->vm;
+    bool noted = weir__vm_reserve((void **)&vm->spare, vm->spares + count, &vm->spare_room, sizeof(*vm->spare));
+    for (size_t i = 0; i < count && noted; i++) {
+        const struct vm_granule *granule = vm_granule_at(vm, vm_span_of(vm, addresses[i]), addresses[i]);
+        WEIR_ASSERT(granule->handle != 0 && granule->at == 0 && granule->token == NULL);
+        const struct vm_place place = {
+            .address = addresses[i], .granules = granule->of, .handle = granule->handle, .mapped = true, .bare = true};
+        noted = add_place(vm, &place);
+    }
+    if (!noted) {
+        vm->places = 0;
+        return WEIR_ERR_NO_MEMORY;
+    }
+    claim_bare(vm);
+    struct step step = begin(pool);
+    const weir_status status = unmap_all(&step);
+    for (size_t i = 0; i < vm->places && status != WEIR_OK; i++) {
+        vm->place[i].apart = !vm->place[i].mapped && map(&step, &vm->place[i]) != WEIR_OK;
+    }
+    end(&step);
+    settle_all(pool);
+    return status;
+}
+
+weir_status weir__vm_rejoin(weir_pool *pool, uint64_t address)
+{
+    WEIR_ASSERT(pool->vm->places == 0 && pool->growth.taken);
+    struct pool_vm *vm = pool->vm;
+    struct vm_granule *granule = vm_granule_at(vm, vm_span_of(vm, address), address);
+    WEIR_ASSERT(granule != NULL && granule->handle != 0 && (granule - granule->at)->token == vm_apart(vm));
+    const struct vm_place place = {.address = address - ((uint64_t)granule->at << vm->granule_shift),
+                                   .granules = granule->of,
+                                   .handle = granule->handle,
+                                   .bare = true,
+                                   .apart = true,
+                                   .token = vm_apart(vm)};
+    if (!add_place(vm, &place)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    struct step step = begin(pool);
+    const weir_status status = map(&step, &vm->place[0]);
+    vm->place[0].apart = status != WEIR_OK;
+    end(&step);
     settle_all(pool);
     return status;
 }
@@ -589,7 +698,8 @@ void weir__vm_each_handle_locked(const weir_pool *pool, void (*visit)(void *ctx,
     const struct pool_vm *vm = pool->vm;
     for (const struct vm_span *span = vm->spans; span != NULL; span = span->next) {
         for (uint64_t i = 0; i < span->used; i++) {
-            if (span->granules[i].handle != 0 && span->granules[i].at == 0) {
+            if (span->granules[i].handle != 0 && span->granules[i].at == 0 &&
+                span->granules[i].token != vm_apart(pool->vm)) {
                 visit(ctx, span->address + (i << vm->granule_shift),
                       (uint64_t)span->granules[i].of << vm->granule_shift);
             }
@@ -657,7 +767,7 @@ const char *weir__vm_broken_locked(const weir_pool *pool, uint64_t held, uint64_
     if (addresses != held + unmapped + moving) {
         return "spans and their ranges differ";
     }
-    if ((mapped - vm->moving) << vm->granule_shift != held) {
+    if ((mapped - vm->moving + vm->bare) << vm->granule_shift != held) {
         return "granules with memory and the ranges in them differ";
     }
     if ((mapped + vm->spare_granules) << vm->granule_shift != pool->held.bytes) {

@@ -4,6 +4,7 @@
  *     vm_handle.c  handles: fills holes, takes idle handles, gives handles back; the records of granules
  *     vm_span.c    spans of addresses
  *     vm_window.c  where a request needs the least new memory
+ *     vm_bare.c    memory under taken addresses: takes it away, and puts it there again
  */
 #ifndef WEIR_CORE_VM_INTERNAL_H
 #define WEIR_CORE_VM_INTERNAL_H
@@ -11,9 +12,10 @@
 #include "memory/memory.h"
 #include "vm_window.h"
 
-/* One granule of a span. If `handle` is 0, the granule is a hole: addresses without memory. Otherwise it is number `at`
- * of the `of` granules that the handle has memory for. `token` is set in the first granule of the addresses that the
- * thread that grows has claimed for one handle. */
+/* One granule of a span. If `handle` is 0, the granule has no memory: it is a hole, or bare, if its addresses are
+ * taken. Otherwise it is number `at` of the `of` granules that the handle has memory for. `token` is set in the first
+ * granule of the addresses that the thread that grows has claimed for one handle; vm_apart there says that a handle of
+ * bare addresses is not mapped. */
 struct vm_granule {
     weir_vm_handle handle;
     void *token;
@@ -47,6 +49,8 @@ struct vm_place {
     uint64_t granules;
     weir_vm_handle handle; /* the handle that is mapped there, or is to be */
     bool mapped;
+    bool bare;      /* the addresses are taken, so nothing is claimed from the strategy */
+    bool apart;     /* bare: the handle belongs there, with its contents, although it is not mapped */
     weir_lane lane; /* lane (stream number) that gets the memory */
     void *token;    /* NULL: not claimed */
 };
@@ -57,6 +61,13 @@ struct vm_counts {
     uint64_t maps;
     uint64_t unmaps;
     uint64_t moved; /* granules of handles that were mapped again elsewhere */
+};
+
+/* A piece of free memory that serves no request while its granule has no memory: see vm_bare.c. */
+struct vm_withheld {
+    void *token;
+    weir_lane lane;
+    weir_tick tick;
 };
 
 /* Invariant: reserved bytes of the pool / granule = granules with a handle + spare_granules. Only the thread that grows
@@ -76,7 +87,12 @@ struct pool_vm {
     size_t spare_room;
     uint64_t spare_granules; /* granules of handles that are mapped nowhere: spare, or in `place` to be mapped */
     uint64_t moving;         /* granules with memory that are claimed, to be unmapped */
-    struct vm_place *place;  /* the places of one step: holes to be filled, or idle handles to be unmapped */
+    uint64_t bare;           /* granules without a handle whose addresses are taken */
+    struct vm_withheld *withheld;
+    size_t withheld_count;
+    size_t withheld_room;
+    size_t promised;        /* sleeping blocks, for each of which there is room in `withheld` */
+    struct vm_place *place; /* the places of one step: holes to be filled, or idle handles to be unmapped */
     size_t places;
     size_t place_room;
     void **tokens; /* of one claim */
@@ -86,6 +102,11 @@ struct pool_vm {
 };
 
 /* --- records of granules: pool lock held --- */
+
+static inline void *vm_apart(struct pool_vm *vm)
+{
+    return vm;
+}
 
 static inline struct vm_span *vm_span_of(const struct pool_vm *vm, uint64_t address)
 {
@@ -113,6 +134,14 @@ static inline struct vm_granule *vm_granule_at(const struct pool_vm *vm, struct 
  * memory is what lacks. What was done until then stays. */
 weir_status weir__vm_fill(weir_pool *pool, uint64_t first, uint64_t end, uint64_t most, weir_lane lane,
                           bool *lacks_host_memory);
+/* Puts memory at the bare granules in [first, end), in handles of at most `most` granules, as weir__vm_fill does. After
+ * a failure all of them are bare again, except where the device refuses to unmap. */
+weir_status weir__vm_cover(weir_pool *pool, uint64_t first, uint64_t end, uint64_t most, bool *lacks_host_memory);
+/* Unmaps the handles that begin at the given addresses, all of which are taken. Spare afterwards. After a failure all
+ * of them are mapped, except where the device refuses that: such a handle stays apart, with its contents. */
+weir_status weir__vm_uncover(weir_pool *pool, const uint64_t *addresses, size_t count);
+/* Maps the handle that is apart and has granule `address`. */
+weir_status weir__vm_rejoin(weir_pool *pool, uint64_t address);
 /* Unmaps wholly idle handles outside `window` (NULL: anywhere), until `wanted` granules are unmapped: those in the
  * smallest runs of free memory first. They are spare afterwards. Does nothing if fewer than `least` are idle. Returns
  * the number of granules unmapped. *status receives a failure: then some of the handles stay where they were. */

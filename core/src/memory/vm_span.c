@@ -138,8 +138,10 @@ static void return_span(weir_pool *pool, struct vm_span *span, weir_status *firs
         const struct vm_granule *granule = &span->granules[i];
         if (granule->handle != 0 && granule->at == 0) {
             const uint64_t size = (uint64_t)granule->of << vm->granule_shift;
-            weir__watch_taken(pool, address, size);
-            keep_first(first, weir__device_return_mapping(pool->device, address, size, granule->handle));
+            if (granule->token != vm_apart(pool->vm)) {
+                weir__watch_taken(pool, address, size);
+                keep_first(first, weir__device_return_mapping(pool->device, address, size, granule->handle));
+            }
             keep_first(first, weir__device_return_memory(pool->device, granule->handle));
         }
     }

@@ -48,6 +48,12 @@ void weir__order_flush_large_locked(weir_stream *stream)
     __atomic_store_n(&front->large_count, 0, __ATOMIC_RELAXED);
 }
 
+void weir__order_flush_cache_locked(weir_stream *stream)
+{
+    weir__order_flush_large_locked(stream);
+    (void)flush_slots(stream, 0);
+}
+
 bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream)
 {
     WEIR_ASSERT(stream_is_locked(stream));

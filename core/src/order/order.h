@@ -126,6 +126,8 @@ bool weir__order_take_in_locked(weir_pool *pool, weir_stream *stream);
 bool weir__order_flush_locked(weir_pool *pool, weir_stream *stream);
 /* Moves the large blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
 void weir__order_flush_large_locked(weir_stream *stream);
+/* Moves all blocks of the stream's front cache to the strategy. Stream lock and pool lock held. */
+void weir__order_flush_cache_locked(weir_stream *stream);
 /* Gives the stream's cached blocks to the strategy before the pool grows, except blocks that are tiny relative to the
  * pool. Returns true if a block moved. No lock held. */
 bool weir__order_flush_to_join(weir_stream *stream);

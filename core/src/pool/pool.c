@@ -9,6 +9,7 @@
  * A cache is bounded in bytes, count and block size. All but tiny blocks leave it before the pool grows.
  */
 #include "pool/pool.h"
+#include "memory/asleep.h"
 #include "order/take.h"
 #include "shared/alloc_at.h"
 #include "shared/hold.h"
@@ -73,6 +74,10 @@ static OUT_OF_LINE weir_status refuse_block(const char *function, weir_pool *poo
     }
     if (!is_handle(pool, block) || (state_of(block) != BLOCK_UNUSED && !is_block(pool, block))) {
         return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not a block of this pool", function, (const void *)block);
+    }
+    if (state_of(block) == BLOCK_ASLEEP) {
+        return weir_refuse(WEIR_ERR_BUSY, "%s: block %p sleeps: it has no memory before weir_pool_wake", function,
+                           (const void *)block);
     }
     return weir_refuse(WEIR_ERR_INVALID, "%s: block %p is not live: it has been freed already", function,
                        (const void *)block);
@@ -704,6 +709,36 @@ static weir_stream *freeing_stream(const weir_block *block, weir_stream *stream)
     return comes_back ? lender : stream;
 }
 
+/* Frees a sleeping block, which no work uses, while no thread sleeps or wakes the pool. Returns false if the block does
+ * not sleep any more. */
+static OUT_OF_LINE bool free_asleep(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    weir_stream *owner = block_stream(block);
+    weir_stream *told = stream != NULL ? stream : owner;
+    pool_lock(pool);
+    (void)weir__region_await_locked(pool);
+    const bool asleep = state_of(block) == BLOCK_ASLEEP;
+    pool->growth.taken = true;
+    pool_unlock(pool);
+    if (asleep) {
+        stream_visit(told);
+        tell_free(pool, block, stream);
+        stream_unlock(told);
+        stream_visit(owner);
+        count_free(owner, block);
+        drop_tag(owner, block);
+        pool_lock(pool);
+        weir__sleep_free_locked(pool, block);
+        pool_unlock(pool);
+        stream_unlock(owner);
+        weir__sleep_give_copies(pool, false);
+    }
+    pool_lock(pool);
+    weir__region_end_growing_locked(pool);
+    pool_unlock(pool);
+    return asleep;
+}
+
 /* Slow path of weir_pool_free: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
@@ -712,6 +747,9 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     }
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_pool_free", pool, stream);
+    }
+    if (UNLIKELY(state_of(block) == BLOCK_ASLEEP) && free_asleep(pool, block, stream)) {
+        return WEIR_OK;
     }
     if (UNLIKELY(stream->quick == NULL) && weir__capture_route(&stream) != WEIR_OK) {
         return WEIR_ERR_NO_MEMORY;
@@ -732,7 +770,8 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     }
     if (state_of(block) != BLOCK_LIVE || !claims(block)) {
         stream_unlock(stream);
-        return refuse_block("weir_pool_free", pool, block);
+        return state_of(block) == BLOCK_ASLEEP ? free_slow(pool, block, stream)
+                                               : refuse_block("weir_pool_free", pool, block);
     }
     return free_to_slot(pool, block, stream);
 }
@@ -761,8 +800,11 @@ weir_status weir_pool_free(weir_pool *pool, weir_block *block, weir_stream *stre
 
 weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
 {
-    if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
+    if (!is_block(pool, block) || !is_held(state_of(block))) {
         return refuse_block("weir_pool_free_idle", pool, block);
+    }
+    if (UNLIKELY(state_of(block) == BLOCK_ASLEEP) && free_asleep(pool, block, NULL)) {
+        return WEIR_OK;
     }
     const uint64_t address = block_address(block);
     weir_stream *owner = block_stream(block); /* the stream of the alloc; it may be retired, but its counters stay
@@ -780,6 +822,9 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
         }
     }
     stream_unlock(owner);
+    if (!live && state_of(block) == BLOCK_ASLEEP) {
+        return weir_pool_free_idle(pool, block); /* another thread has put the block to sleep meanwhile */
+    }
     if (live && (pool->strategy->flags & WEIR_STRATEGY_RETURNS_REGIONS) != 0) {
         return_now(pool, NULL, address);
     }

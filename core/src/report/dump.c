@@ -75,7 +75,7 @@ static void dump_stream(const struct dump *dump, const weir_stream *stream)
 
 static bool dump_range(void *ctx, const weir_walk_entry *entry)
 {
-    static const char *const states[] = {"free", "live", "cached", "pending", "unmapped"};
+    static const char *const states[] = {"free", "live", "cached", "pending", "unmapped", "asleep"};
     struct dump *dump = ctx;
     WEIR_ASSERT((size_t)entry->state < sizeof(states) / sizeof(states[0]));
     if (!dump->any || dump->region != entry->region_address) {

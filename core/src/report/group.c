@@ -165,7 +165,7 @@ static bool look_at_range(void *ctx, const weir_range_info *range)
     }
     const bool kept = q->pool->vm == NULL && weir__pins_locked(q->pool, range->region_address) != 0;
     note_piece(q, range->size, range->set_apart,
-               kept || (range->token != NULL && state_of((const weir_block *)range->token) == BLOCK_LIVE));
+               kept || (range->token != NULL && is_held(state_of((const weir_block *)range->token))));
     if (q->pool->vm == NULL) {
         q->idle += range->region_size == range->size && !kept ? range->size : 0;
     } else if (range->size < q->unit) {

@@ -23,6 +23,8 @@ static weir_walk_state walk_state(weir_block_state state)
     case BLOCK_PENDING:
         return WEIR_WALK_PENDING;
     case BLOCK_TAKEN:
+    case BLOCK_ASLEEP:
+        return WEIR_WALK_ASLEEP;
     case BLOCK_LIVE:
     case BLOCK_UNUSED:
     default:
@@ -48,7 +50,7 @@ static bool show_range(void *ctx, const weir_range_info *range)
         const weir_block_state state = state_of(block); /* read once: another thread may free the block at any moment */
         entry.state = walk_state(state);
         entry.stream = block_stream(block) != NULL ? block_stream(block)->lane : 0;
-        bool held = state == BLOCK_LIVE;
+        bool held = is_held(state);
         entry.requested = held ? block_requested(block) : 0;
         entry.block = held ? block : NULL;
     } else if (range->taken) {
@@ -106,8 +108,11 @@ static bool tally_range(void *ctx, const weir_range_info *range)
         return true;
     }
     const weir_block *block = range->token;
-    tally->taken_ranges++;
     tally->taken_bytes += range->size;
+    if (tally->pool->vm != NULL && weir__vm_withholds_locked(tally->pool, range)) {
+        return true;
+    }
+    tally->taken_ranges++;
     if (state_of(block) == BLOCK_UNUSED || block_address(block) != range->address ||
         block_capacity(block) != range->size) {
         tally->broken = "a taken range has no block that describes it";
@@ -121,6 +126,7 @@ static void tally_block(void *ctx, weir_block *block)
     tally->blocks++;
     switch (state_of(block)) {
     case BLOCK_LIVE:
+    case BLOCK_ASLEEP:
     case BLOCK_RETURNED: /* freed by a thread that needs no lock for the free */
         tally->requested += block_requested(block);
         tally->live += block_capacity(block);

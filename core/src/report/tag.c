@@ -233,7 +233,7 @@ static void take_off(void *ctx, weir_block *block)
 {
     struct tag_tally *tally = ctx;
     const weir_block_state state = state_of(block); /* read once: another thread may free the block at any moment */
-    if (state != BLOCK_LIVE && state != BLOCK_RETURNED) {
+    if (!is_held(state) && state != BLOCK_RETURNED) {
         tally->stray |= tag_of(block) != 0;
         return;
     }

@@ -5,6 +5,7 @@
  * is made once more; then the device remembers it (weir__device_return_...).
  */
 #include "base/tuning.h"
+#include "memory/asleep.h"
 #include "services/services.h"
 
 #include <inttypes.h>
@@ -210,6 +211,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     quiesce(pool, &first);
     weir__watch_end_blocks(pool);
     pool->memory->return_all(pool, &first);
+    weir__sleep_give_copies(pool, true);
     weir__watch_end(pool);
     end_streams(pool, &first);
     weir__stream_fini_events(pool);
@@ -217,6 +219,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     weir__block_fini(pool);
     pool->strategy->fini(pool->state);
     pool->memory->fini(pool);
+    weir__sleep_fini(pool);
     for (size_t i = 0; i < pool->kept.count; i++) {
         keep_first(&first, weir__device_return_event(pool->device, pool->kept.events[i]));
     }

@@ -25,6 +25,7 @@ typedef enum weir_block_state {
     BLOCK_RETURNED, /* in the stream's remote free list: freed by a thread that does not feed the stream, but still
                        counted as live */
     BLOCK_PENDING,  /* freed, but several streams may still use it */
+    BLOCK_ASLEEP,   /* held by the caller, but sleeping (weir/sleep.h): some or all of its memory may be gone */
 } weir_block_state;
 
 struct weir_block {
@@ -111,6 +112,12 @@ static inline weir_block_state state_in(uint32_t word)
 static inline weir_block_state state_of(const weir_block *block)
 {
     return state_in(state_word(block));
+}
+
+/* True if the caller holds the block. */
+static inline bool is_held(weir_block_state state)
+{
+    return state == BLOCK_LIVE || state == BLOCK_ASLEEP;
 }
 
 /* Returns the tag of a live block, and 0 for any other block. */

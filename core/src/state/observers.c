@@ -84,7 +84,7 @@ static weir_observed_block observed(const weir_block *block, const weir_stream *
 static bool is_told(const weir_block *block)
 {
     const weir_block_state state = state_of(block);
-    return state == BLOCK_LIVE || state == BLOCK_RETURNED;
+    return is_held(state) || state == BLOCK_RETURNED;
 }
 
 void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block)
@@ -153,6 +153,21 @@ void weir__watch_free(const weir_block *block, const weir_stream *stream)
         EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers))
         {
             tell_of_block(observer, observer->ops.block_free, &known);
+        }
+}
+
+void weir__watch_sleep(const weir_block *block, bool sleeps)
+{
+    weir_pool *pool = block_pool(block);
+    WEIR_ASSERT(outside_pool_lock(pool));
+    if (!is_watched(pool)) {
+        return;
+    }
+    const weir_observed_block known = observed(block, block_stream(block));
+    for
+        EACH_OBSERVER(observer, after(&pool->watch.observers))
+        {
+            tell_of_block(observer, sleeps ? observer->ops.block_sleep : observer->ops.block_wake, &known);
         }
 }
 

@@ -27,6 +27,8 @@ void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size);
 /* Report to the observers a use of a live block; a caller's hint about an event, or about a stream if `event` is NULL;
  * and a trim. No lock held. */
 void weir__watch_use(const weir_block *block, const weir_stream *stream);
+/* Reports that a block falls asleep or wakes. The calling thread has the turn to grow; no lock held. */
+void weir__watch_sleep(const weir_block *block, bool sleeps);
 void weir__watch_event(weir_pool *pool, weir_observed_kind kind, const void *event, const weir_stream *stream);
 void weir__watch_trim(weir_pool *pool);
 /* Describes a change of a capture for weir__watch_capture. Pool lock held, or no other thread can end the captures. */

@@ -186,6 +186,7 @@ struct weir_pool {
     size_t regions_aside;          /* number of regions that the strategy had no host memory for: see region.c */
     weir__number_map region_table; /* from a region's address to its struct pool_region */
     struct pool_vm *vm;            /* NULL: the pool takes regions */
+    struct pool_sleep *sleep;      /* NULL: no block has slept yet (memory/asleep.h) */
     struct pool_held held;
     weir__number_map pins; /* from the first address of a pinned handle or region to the number of its pins */
     uint64_t pinned_bytes; /* of these handles and regions */

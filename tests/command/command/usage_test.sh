@@ -137,9 +137,9 @@ good 'hazards' replay good.wtr good.wtr.gz
 good '"peak_reserved_bytes"' replay good.wtr --json
 good 'prices assumed' replay good.wtr
 export WEIR_SIM_PRICES=some.prices
-good 'prices from some.prices, 22 assumed' replay good.wtr
+good 'prices from some.prices, 23 assumed' replay good.wtr
 good '7.07 ms' replay good.wtr --strategy direct
-good '"assumed": 22' replay good.wtr --json
+good '"assumed": 23' replay good.wtr --json
 export WEIR_SIM_PRICES=bad.prices
 bad 'WEIR_SIM_PRICES: bad.prices:2: there is no price' replay good.wtr
 export WEIR_SIM_PRICES=missing.prices

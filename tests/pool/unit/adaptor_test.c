@@ -364,6 +364,7 @@ TEST(test_log)
         "event_sync event=0xe2 -> WEIR_OK",
         "stream_wait_event stream=0x57 event=0xe2 -> WEIR_OK",
         "stream_sync stream=0x57 -> WEIR_OK",
+        "copy pieces=1 -> WEIR_OK",
     };
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         assert_int_equal(fake_make_call(logging, (weir_device_call)i), WEIR_OK);

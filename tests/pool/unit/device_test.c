@@ -131,22 +131,29 @@ TEST(test_missing_groups_say_unsupported)
     fake_without_virtual_memory(&fake);
     weir_device *const device = create(&fake);
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
-        const bool region = i == WEIR_CALL_REGION_ALLOC || i == WEIR_CALL_REGION_FREE;
-        assert_int_equal(fake_make_call(device, (weir_device_call)i), region ? WEIR_OK : WEIR_ERR_UNSUPPORTED);
-        assert_int_equal(fake.calls[i], region ? 1 : 0);
+        const bool there = i == WEIR_CALL_REGION_ALLOC || i == WEIR_CALL_REGION_FREE || i == WEIR_CALL_COPY;
+        assert_int_equal(fake_make_call(device, (weir_device_call)i), there ? WEIR_OK : WEIR_ERR_UNSUPPORTED);
+        assert_int_equal(fake.calls[i], there ? 1 : 0);
     }
     assert_int_equal(weir_device_destroy(device), WEIR_OK);
+    fake_init(&fake);
+    fake.ops.copy = NULL;
+    weir_device *const without = create(&fake);
+    assert_int_equal(fake_make_call(without, WEIR_CALL_COPY), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(weir_device_destroy(without), WEIR_OK);
 }
 
 /* Takes one slot away at a time: each slot is part of a group, or required. */
 TEST(test_partial_groups_are_refused)
 {
     struct fake_device fake;
-#define WITHOUT(name, slot)                                                                                            \
+#define WITHOUT(name, slot, ...)                                                                                       \
     fake_init(&fake);                                                                                                  \
     fake.ops.slot = NULL;                                                                                              \
     assert_refused(&fake, WEIR_ERR_INVALID);
-    WEIR_DEVICE_CALL_LIST(WITHOUT)
+    WEIR__REGION_CALLS(WITHOUT, WITHOUT)
+    WEIR__VM_CALLS(WITHOUT, WITHOUT)
+    WEIR__ORDERING_CALLS(WITHOUT, WITHOUT)
 #undef WITHOUT
     fake_init(&fake);
     fake.ops.get_info = NULL;
@@ -329,6 +336,7 @@ TEST(test_null_arguments_never_arrive)
     assert_int_equal(weir_device_event_query(device, event, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_device_event_sync(device, NULL), WEIR_ERR_INVALID);
     assert_int_equal(weir_device_stream_wait_event(device, device, NULL), WEIR_ERR_INVALID);
+    assert_int_equal(weir_device_copy(device, NULL, 1), WEIR_ERR_INVALID);
     for (int i = 0; i < WEIR_CALL_COUNT; i++) {
         assert_int_equal(fake.calls[i], 0);
     }

@@ -35,6 +35,8 @@ struct fake_device {
     weir_vm_handle handle;
     weir_event *event;
     void *native_stream;
+    const weir_copy *copies;
+    size_t count;
 };
 
 /* Begins a call: takes the lock, counts the call and clears the arguments of the last one. fake_end releases the
@@ -49,6 +51,8 @@ static inline struct fake_device *fake_begin(void *ctx, weir_device_call call)
     fake->handle = 0;
     fake->event = NULL;
     fake->native_stream = NULL;
+    fake->copies = NULL;
+    fake->count = 0;
     return fake;
 }
 
@@ -180,6 +184,9 @@ static inline weir_status fake_make_call(weir_device *device, weir_device_call c
     weir_vm_handle handle = 78;
     weir_event *event = (weir_event *)(uintptr_t)0xe2;
     void *const native_stream = (void *)(uintptr_t)0x57;
+    const weir_copy piece = {.address = 0x3000, .size = FAKE_PAGE};
+    const weir_copy *copies = &piece;
+    const size_t count = 1;
     bool complete = false;
     switch (call) {
 #define CALL(NAME, slot, n, ...)                                                                                       \

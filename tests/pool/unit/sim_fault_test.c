@@ -35,6 +35,7 @@ static weir_status make(struct props *p, weir_device_call call)
 {
     uint64_t address = 0;
     weir_vm_handle handle = 0;
+    const weir_copy piece = {0};
     bool complete = false;
     switch (call) {
     case WEIR_CALL_REGION_ALLOC:
@@ -67,6 +68,8 @@ static weir_status make(struct props *p, weir_device_call call)
         return weir_device_stream_wait_event(p->device, p->stream, p->event);
     case WEIR_CALL_STREAM_SYNC:
         return weir_device_stream_sync(p->device, p->stream);
+    case WEIR_CALL_COPY:
+        return weir_device_copy(p->device, &piece, 0);
     case WEIR_CALL_COUNT:
         break;
     }

@@ -13,7 +13,7 @@ failures=0
 complain() { echo "$1" >&2; failures=$((failures + 1)); }
 
 seeds=()
-for group in S T O V P X W G H A N C F M D L Y; do
+for group in S T O V Z P X W G H A N C F M D L Y; do
     while IFS= read -r seed; do seeds+=("$seed"); done < <(find $folder/seeds -name "$group[0-9]*.diff" | sort -V)
 done
 [ ${#seeds[@]} = "$(find $folder/seeds -type f | wc -l)" ] || complain "$folder/seeds holds a file of no group"

@@ -6,6 +6,7 @@
  *     attach.c           pools as allocators of streams; attachment.h lists the files about attachments
  *     stream_watch.c     the runtime's callback when a stream is created and before one is destroyed
  *     hints.c            ACL calls that also tell a pool
+ *     copy.c             copies between device and host memory
  *     device.c           weir_device_ops over ACL
  *     host.c             pinned host memory, for the host pool
  *
@@ -176,5 +177,9 @@ void weir__acl_unwatch_locked(void *native);
 
 /* Replaces NULL by the handle of the stream that ACL means by NULL: the default stream of the thread's context. */
 weir_status weir__acl_resolve(void *acl_stream, void **native);
+
+/* --- copy.c --- */
+
+weir_status weir__acl_copy(void *ctx, const weir_copy *copies, size_t count);
 
 #endif

@@ -450,7 +450,7 @@ static void destroy(void *ctx)
     .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
     .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
     .destroy = destroy, .stream_check = stream_check, .stream_capture = weir__acl_stream_capture,                      \
-    .memory_info = memory_info
+    .memory_info = memory_info, .copy = weir__acl_copy
 
 static const weir_device_ops plain_ops = {COMMON_SLOTS};
 static const weir_device_ops virtual_ops = {

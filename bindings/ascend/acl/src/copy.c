@@ -1,0 +1,81 @@
+/* bindings/ascend/acl/src/copy.c: copies between device and host memory, for the sleep of a pool (weir/sleep.h).
+ *
+ * Idea: pieces that continue one another become one copy, and large copies are cut, so that two streams are busy all
+ * the time. The streams exist during the call only: a sleep is rare, and a device has few streams.
+ */
+#include "acl_internal.h"
+
+enum { copy_streams = 2 };
+
+#define COPY_BYTES (UINT64_C(32) << 20)
+
+static aclError queue_one(aclrtStream stream, const weir_copy *copy, uint64_t done, uint64_t size)
+{
+    void *device = (void *)(uintptr_t)(copy->address + done);
+    if (copy->host == NULL) {
+        return aclrtMemsetAsync(device, (size_t)size, copy->value, (size_t)size, stream);
+    }
+    void *host = (char *)copy->host + done;
+    return copy->to_host
+               ? aclrtMemcpyAsync(host, (size_t)size, device, (size_t)size, ACL_MEMCPY_DEVICE_TO_HOST, stream)
+               : aclrtMemcpyAsync(device, (size_t)size, host, (size_t)size, ACL_MEMCPY_HOST_TO_DEVICE, stream);
+}
+
+/* True if `next` continues `piece`, on the device and on the host. */
+static bool continues(const weir_copy *piece, const weir_copy *next)
+{
+    const bool alike = next->address == piece->address + piece->size && next->to_host == piece->to_host;
+    return alike && (piece->host == NULL ? next->host == NULL && next->value == piece->value
+                                         : next->host == (char *)piece->host + piece->size);
+}
+
+static weir_status queue_all(const aclrtStream *streams, const weir_copy *copies, size_t count)
+{
+    weir_status status = WEIR_OK;
+    unsigned turn = 0;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        weir_copy whole = copies[i];
+        for (; i + 1 < count && continues(&whole, &copies[i + 1]); i++) {
+            whole.size += copies[i + 1].size;
+        }
+        for (uint64_t done = 0; done < whole.size && status == WEIR_OK; turn++) {
+            const uint64_t rest = whole.size - done;
+            const uint64_t size = rest < 2 * COPY_BYTES ? rest : COPY_BYTES; /* no piece is smaller than 32 MiB */
+            status = weir__acl_result("aclrtMemcpyAsync",
+                                      UNCANCELLED(queue_one(streams[turn % copy_streams], &whole, done, size)));
+            done += size;
+        }
+    }
+    return status;
+}
+
+static weir_status copy_all(const weir_copy *copies, size_t count)
+{
+    aclrtStream streams[copy_streams] = {NULL};
+    weir_status status = WEIR_OK;
+    int made = 0;
+    while (made < copy_streams && status == WEIR_OK) {
+        status = ACL(aclrtCreateStream, &streams[made]);
+        made += status == WEIR_OK;
+    }
+    status = status == WEIR_OK ? queue_all(streams, copies, count) : status;
+    for (int i = 0; i < made; i++) {
+        const weir_status ended = ACL(aclrtSynchronizeStream, streams[i]);
+        status = status == WEIR_OK ? ended : status;
+        if (ACL(aclrtDestroyStream, streams[i]) != WEIR_OK) {
+            (void)!ACL(aclrtDestroyStream, streams[i]);
+        }
+    }
+    return status;
+}
+
+weir_status weir__acl_copy(void *ctx, const weir_copy *copies, size_t count)
+{
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    if (weir__acl_is_lost(ctx)) {
+        return weir__acl_result("aclrtMemcpyAsync", ACL_ERROR_RT_CONTEXT_NULL);
+    }
+    return IN_CONTEXT(ctx, copy_all(copies, count));
+}

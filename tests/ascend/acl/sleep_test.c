@@ -1,0 +1,97 @@
+/* sleep_test.c: a pool over the ACL device sleeps and wakes (weir/sleep.h): the device gets its memory back, and the
+ * contents return. The auditor judges the copies as work of two more streams.
+ */
+#include "acl_test.h"
+
+#include <weir/budget.h>
+#include <weir/sleep.h>
+
+#include <string.h>
+
+#define SIZE (80 * MIB)
+
+static unsigned char host[SIZE];
+
+/* True if the block has the value in all its bytes. */
+static bool has(const weir_block *block, int value)
+{
+    memset(host, ~value, sizeof(host));
+    acl_ok(aclrtMemcpy(host, SIZE, (void *)(uintptr_t)weir_block_address(block), SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+    return host[0] == value && memcmp(host, host + 1, SIZE - 1) == 0;
+}
+
+static weir_block *get_filled(struct world *w, weir_stream *stream, int value, weir_tag tag)
+{
+    weir_block *block = NULL;
+    ok(weir_pool_alloc_tagged(w->pool, stream, SIZE, 0, tag, &block));
+    acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(block), SIZE, value, SIZE, w->stream[0]));
+    return block;
+}
+
+/* With `attached`, the device's pool is the allocator of every new stream, so of those that copy, too. */
+static void sleep_and_wake(bool attached)
+{
+    struct world w = make_world();
+    weir_stream *stream = NULL;
+    weir_acl_attachment *attachment = NULL;
+    weir_tag cache = 0;
+    ok(weir_acl_stream(w.pool, w.stream[0], &stream));
+    ok(weir_pool_tag(w.pool, "kv_cache", &cache));
+    if (attached) {
+        ok(weir_acl_attach_device(w.pool, &attachment));
+    }
+    const size_t before = free_bytes();
+    weir_block *weights = get_filled(&w, stream, 11, 0);
+    weir_block *other = get_filled(&w, stream, 22, cache);
+    const weir_sleep_rule rule = {cache, WEIR_SLEEP_ZERO};
+    weir_sleep_config config = WEIR_SLEEP_CONFIG_INIT;
+    weir_sleep_report report = WEIR_SLEEP_REPORT_INIT;
+    config.rules = &rule;
+    config.rule_count = 1;
+    ok(weir_pool_sleep(w.pool, &config, &report)); /* the fills are still queued */
+    assert_int_equal(free_bytes(), before);
+    assert_int_equal(report.kept_bytes, SIZE);
+    ok(weir_pool_wake(w.pool, NULL, 0, &report));
+    assert_int_equal(report.missing_bytes, 0);
+    assert_true(has(weights, 11));
+    assert_true(has(other, 0));
+    ok(weir_pool_free(w.pool, weights, stream));
+    ok(weir_pool_free(w.pool, other, stream));
+    if (attached) {
+        ok(weir_acl_detach(attachment));
+    }
+    ok(weir_stream_retire(w.pool, stream));
+    end_world(&w);
+}
+
+TEST(test_sleep_and_wake)
+{
+    sleep_and_wake(false);
+}
+
+TEST(test_with_a_pool_for_all_streams)
+{
+    sleep_and_wake(true);
+}
+
+/* A wake that lacks device memory says how much, and what others hold. */
+TEST(test_lack_of_memory)
+{
+    struct world w = make_world();
+    weir_stream *stream = NULL;
+    ok(weir_acl_stream(w.pool, w.stream[0], &stream));
+    weir_block *block = get_filled(&w, stream, 33, 0);
+    ok(weir_pool_sleep(w.pool, NULL, NULL));
+    void *foreign = NULL;
+    acl_ok(aclrtMalloc(&foreign, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    weir_sleep_report report = WEIR_SLEEP_REPORT_INIT;
+    fails(weir_pool_wake(w.pool, NULL, 0, &report), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(report.missing_bytes, SIZE - free_bytes());
+    assert_true(report.others_bytes >= 200 * MIB);
+    acl_ok(aclrtFree(foreign));
+    ok(weir_pool_wake(w.pool, NULL, 0, NULL));
+    assert_true(has(block, 33));
+    ok(weir_pool_free(w.pool, block, stream));
+    ok(weir_stream_retire(w.pool, stream));
+    end_world(&w);
+}
