@@ -52,11 +52,22 @@ struct round {
 
 /* --- the text of a choice --- */
 
-static void add_setting(char *text, const char *name, const char *value)
+/* Adds a part to a text of tuning_text bytes, as far as there is room. */
+static void append(char *text, const char *part)
 {
     const size_t used = strlen(text);
-    (void)snprintf(text + used, tuning_text - used, "%s%s%s%s", used != 0 ? "," : "", name, value[0] != '\0' ? ":" : "",
-                   value);
+    const size_t room = tuning_text - 1 - used;
+    const size_t length = strlen(part) < room ? strlen(part) : room;
+    memcpy(text + used, part, length);
+    text[used + length] = '\0';
+}
+
+static void add_setting(char *text, const char *name, const char *value)
+{
+    append(text, text[0] != '\0' ? "," : "");
+    append(text, name);
+    append(text, value[0] != '\0' ? ":" : "");
+    append(text, value);
 }
 
 /* `settings` is shorter than tuning_text. */
