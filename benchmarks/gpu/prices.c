@@ -114,6 +114,7 @@ static void measure_events(CUstream stream, CUstream other, weir_sim_costs *cost
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         costs->call_ns[calls[i]] = price(median(times[calls[i]]));
     }
+    costs->call_ns[WEIR_CALL_COPY] = costs->call_ns[WEIR_CALL_STREAM_SYNC]; /* how a copy ends */
 }
 
 static void measure_memory(weir_sim_costs *costs)
