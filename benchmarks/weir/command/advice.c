@@ -296,7 +296,7 @@ static void say(struct advice *advice)
     }
 }
 
-/* --- why not the others --- */
+/* --- reasons against other settings --- */
 
 __attribute__((format(printf, 2, 3))) static void add_reason(struct advice *advice, const char *format, ...)
 {

@@ -9,7 +9,7 @@
 
 struct crew;
 
-/* What a person may change. */
+/* The settings that a person may change. */
 enum cure_kind {
     CURE_NONE,       /* the settings that the program had */
     CURE_SETTINGS,   /* other settings of the same allocator */
@@ -39,7 +39,7 @@ struct advice {
     bool foreign;         /* the recording is of a program with another allocator: `program` is a comparison */
     char refused[256];    /* why the recorded settings are not modelled, and the defaults stand for them; "" */
     uint64_t peak_live_bytes;
-    uint64_t recorded_bytes; /* what the recorded allocator held at most; 0: the recording does not tell */
+    uint64_t recorded_bytes; /* the most that the recorded allocator held; 0: the recording does not tell */
     uint64_t capacity;       /* of the device; 0: not known */
     struct tuning tuning;
     struct cure cures[CURE_COUNT];

@@ -1,4 +1,4 @@
-/* diff.c: `weir diff`: compares the live memory of two moments: what came and what went. */
+/* diff.c: `weir diff`: compares the live memory of two moments: blocks that came and blocks that went. */
 #include "command.h"
 
 #include "bundled.h"

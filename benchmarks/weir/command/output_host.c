@@ -143,7 +143,7 @@ static void say_advice(const struct host_replay *replay, char *text, size_t size
     }
 }
 
-/* The limit is what the heap held at most, in whole MiB. */
+/* The limit is the most that the heap held, in whole MiB. */
 static void print_heap_lines(FILE *out, uint64_t held_bytes)
 {
     const unsigned long long mib = (held_bytes + (UINT64_C(1) << 20) - 1) >> 20;

@@ -278,7 +278,7 @@ struct file_head {
     bool numbered;
 };
 
-/* What the children need. */
+/* The input of the children. */
 struct source {
     const struct trace *trace;
     const char *self; /* the program; NULL: fork only */

@@ -109,7 +109,7 @@ static void add_group(struct moments_group *group, const struct moments_group *m
     add_sum(&group->went, &more->went);
 }
 
-/* What came and went between the moments of two recordings. */
+/* The blocks that came and went between the moments of two recordings. */
 static void weigh(struct moments_group *group)
 {
     const struct moments_sum *a = &group->at[0];

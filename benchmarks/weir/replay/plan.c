@@ -156,7 +156,7 @@ static void walk_events(const struct plan *plan, const struct trace *trace, stru
     }
 }
 
-/* Keeps what the report draws. */
+/* Keeps the data that the report draws. */
 static bool keep_history(const struct plan *plan, const struct trace *trace, struct replay_result *result)
 {
     result->places = calloc((size_t)trace->block_count + 1, sizeof(*result->places));

@@ -353,13 +353,14 @@ typedef struct weir_pool_stats {
     size_t struct_size;
     uint64_t allocs; /* successful allocs */
     uint64_t frees;
-    uint64_t failures;             /* allocs that returned WEIR_ERR_NO_MEMORY or WEIR_ERR_DEVICE */
-    uint64_t requested_bytes;      /* live blocks, as requested */
-    uint64_t live_bytes;           /* live blocks, as handed out */
-    uint64_t cached_bytes;         /* in front caches */
-    uint64_t pending_bytes;        /* freed blocks that work of several streams may still use */
-    uint64_t free_bytes;           /* free in the strategy, all lanes */
-    uint64_t reserved_bytes;       /* live + cached + pending + free, plus memory on its way from or to the device */
+    uint64_t failures;        /* allocs that returned WEIR_ERR_NO_MEMORY or WEIR_ERR_DEVICE */
+    uint64_t requested_bytes; /* live blocks, as requested */
+    uint64_t live_bytes;      /* live blocks, as handed out */
+    uint64_t cached_bytes;    /* in front caches */
+    uint64_t pending_bytes;   /* freed blocks that work of several streams may still use */
+    uint64_t free_bytes;      /* free in the strategy, all lanes */
+    uint64_t reserved_bytes;  /* live + cached + pending + free, less sleeping blocks (weir/sleep.h), plus memory on
+                                      its way from or to the device */
     uint64_t peak_requested_bytes; /* exact with one stream and one thread; with several streams, the highest value
                                       at a slow-path call. A block that another thread frees on a stream counts until
                                       the stream's own thread examines the free */

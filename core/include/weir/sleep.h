@@ -14,7 +14,7 @@
  *     weir_pool_wake(pool, &weights, 1, &report);            some tags first, in any order,
  *     weir_pool_wake(pool, NULL, 0, &report);                then all that still sleep
  *
- * What may be done with a block, by its state:
+ * The calls that a block allows, by its state:
  *
  *     call                          awake    asleep                        during weir_pool_sleep or _wake, by another
  *                                                                          thread
@@ -44,6 +44,11 @@
  * call may be repeated; a first stage that succeeded stays. The host copies of the first stage go back before the
  * second stage takes memory, so that devices that share memory with the host need it once. If the device also fails
  * while a failed call is being undone, blocks may stay asleep, with their contents: weir_pool_wake brings them back.
+ *
+ * Counting. Sleeping blocks count as live: their bytes are in live_bytes and requested_bytes of the statistics, under
+ * their tags, and in the record of a refused request, but not in reserved_bytes. Idle memory of a stage that has
+ * failed, and memory that the device does not take back at the end of a sleep, stays reserved; weir_pool_trim tries
+ * again.
  *
  * All functions are thread-safe. The pool needs virtual memory and a device that copies (weir_device_ops.copy).
  */
@@ -88,7 +93,7 @@ typedef struct weir_sleep_config {
 
 #define WEIR_SLEEP_CONFIG_INIT WEIR_STRUCT_INIT(weir_sleep_config)
 
-/* What a call has done, or, after WEIR_ERR_NO_MEMORY and WEIR_ERR_LIMIT, what it lacked. */
+/* The work of a call, or, after WEIR_ERR_NO_MEMORY and WEIR_ERR_LIMIT, the memory that it lacked. */
 typedef struct weir_sleep_report {
     size_t struct_size;
     uint64_t blocks;        /* that fell asleep or woke in this call */
@@ -98,7 +103,7 @@ typedef struct weir_sleep_report {
     uint64_t kept_bytes;    /* of sleeping contents that they hold */
     uint64_t asleep_blocks; /* that sleep now */
     uint64_t asleep_bytes;  /* of these blocks */
-    uint64_t left_bytes;    /* sleeping bytes in memory that stayed with the pool, see above */
+    uint64_t left_bytes;    /* of sleeping blocks whose memory has all stayed with the pool, see above */
     uint64_t copies;        /* pieces that the device copied or filled */
     uint64_t copied_bytes;  /* in these pieces */
     uint64_t waits;         /* streams that the call waited for */
@@ -121,7 +126,8 @@ typedef struct weir_sleep_report {
  * and has changed nothing then, except as said under "Failures" above. Blocks. */
 WEIR_API weir_status weir_pool_sleep(weir_pool *pool, const weir_sleep_config *config, weir_sleep_report *report);
 
-/* Wakes the sleeping blocks of `count` tags (0: blocks without a tag), or all if count is 0. The pool's limits hold:
+/* Wakes the sleeping blocks of `count` tags (0: blocks without a tag), or all if count is 0; a pool without virtual
+ * memory has none. The pool's limits hold:
  * idle memory of the pool goes back first where they or the device ask for it. `report` may be NULL. Returns
  *   WEIR_ERR_INVALID     the pool is NULL, or `tags` is NULL with a count, or names no tag
  *   WEIR_ERR_NO_MEMORY   the device has too little memory (report.missing_bytes), or host memory for records
@@ -130,7 +136,8 @@ WEIR_API weir_status weir_pool_sleep(weir_pool *pool, const weir_sleep_config *c
  * Then the stage that failed has changed nothing, except as said under "Failures" above. Blocks. */
 WEIR_API weir_status weir_pool_wake(weir_pool *pool, const weir_tag *tags, size_t count, weir_sleep_report *report);
 
-/* Stores how many blocks sleep, and their bytes; what a call counts is 0. No device call, does not block. */
+/* Stores how many blocks sleep, and their bytes; the members that count the work of a call are 0. Makes no device call
+ * and does not block. */
 WEIR_API weir_status weir_pool_get_sleep(weir_pool *pool, weir_sleep_report *report);
 
 /* True if the block sleeps. The block must be live. */

@@ -1,8 +1,8 @@
-/* core/src/memory/asleep.c: the records of sleeping blocks (weir/sleep.h), and what a sleep takes away.
+/* core/src/memory/asleep.c: the records of sleeping blocks (weir/sleep.h), and the plan of a sleep.
  *
  * Idea: a handle of the device can go if every block in it sleeps. So a plan walks the strategy's ranges and the
  * handles side by side, in the order of addresses. The blocks get the state BLOCK_ASLEEP in the same hold of all locks,
- * and the free memory of these handles is withheld (vm_bare.c), so no thread can use what is about to go.
+ * and the free memory of these handles is withheld (vm_bare.c), so no thread can use memory that is about to go.
  *
  * A block that another thread is just freeing, or that waits for several streams, makes the plan unsettled: the caller
  * waits and plans again.

@@ -41,7 +41,7 @@ struct pool_sleep {
     size_t copy_room;
 };
 
-/* What a sleep is going to do: blocks that fall asleep, handles that lose their memory. */
+/* The plan of a sleep: blocks that fall asleep, handles that go. */
 struct sleep_plan {
     const uint8_t *policies; /* by tag */
     struct asleep *blocks;

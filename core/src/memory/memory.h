@@ -110,7 +110,8 @@ weir_status weir__vm_withhold_locked(weir_pool *pool, uint64_t address, uint64_t
 bool weir__vm_promise_locked(weir_pool *pool, size_t blocks);
 /* Ends a sleeping block and withholds its memory. There is room. */
 void weir__vm_withhold_block_locked(weir_pool *pool, weir_block *block, weir_lane lane, weir_tick tick);
-/* Gives back what has memory again, and makes holes of whole granules without. The turn to grow is taken. */
+/* Gives back the withheld pieces that have memory again, and makes holes of whole granules without memory. The turn to
+ * grow is taken. */
 void weir__vm_settle_withheld_locked(weir_pool *pool);
 /* Maps the handles that are apart under withheld memory, and settles it. Returns the device's first failure. Pool lock
  * released for the device calls; the turn to grow is taken. */

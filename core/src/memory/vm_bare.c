@@ -13,7 +13,7 @@
 #include "shared/round_up.h"
 #include "vm_internal.h"
 
-/* What a granule of taken addresses has. */
+/* The memory of a granule of taken addresses. */
 enum has { HAS_MEMORY, HAS_NOTHING, HAS_HANDLE_APART };
 
 static enum has what_has(const struct pool_vm *vm, uint64_t address)

@@ -58,9 +58,10 @@ struct call {
     } list;
 };
 
+/* Takes the turn to grow. The pool has virtual memory. */
 static weir_status begin(struct call *call)
 {
-    WEIR_ASSERT(call->pool->vm != NULL || call->pool->sleep == NULL);
+    WEIR_ASSERT(call->pool->vm != NULL);
     weir_pool *pool = call->pool;
     pool_lock(pool);
     (void)weir__region_await_locked(pool);
@@ -416,7 +417,7 @@ static weir_status take_away(struct call *call, struct sleep_plan *plan)
         weir__vm_open_withheld_locked(pool);
         enter(call, plan);
         weir__vm_settle_withheld_locked(pool);
-        give_idle_back(pool, UINT64_MAX / 2); /* what the device does not take back stays spare memory of the pool */
+        give_idle_back(pool, UINT64_MAX / 2); /* handles that the device does not take back stay spare ones */
         call->report.device_bytes += before - pool->held.bytes;
     } else {
         apart = keep_apart(call, plan);
@@ -501,7 +502,7 @@ static weir_status check_sleep(weir_pool *pool, const weir_sleep_config *config)
                : weir_refuse(WEIR_ERR_UNSUPPORTED, "weir_pool_sleep: the pool's device does not copy");
 }
 
-/* Stores the report, whatever the status is. */
+/* Stores the report, also after a failure. */
 static weir_status answer(weir_sleep_report *out, weir_sleep_report *report, weir_status status, const char *what)
 {
     if (out == NULL) {
@@ -650,7 +651,7 @@ static weir_status cover(weir_pool *pool, struct stage *stage)
     return status;
 }
 
-/* Says how much memory a refused wake lacked. */
+/* Reports how much memory a refused stage lacked. */
 static void report_lack(struct call *call, uint64_t lacking, weir_status status)
 {
     weir_pool *pool = call->pool;
@@ -699,6 +700,7 @@ static weir_status take_memory(struct call *call, struct stage *stage)
     return status;
 }
 
+/* Tells observers that the stage's blocks which have lost memory sleep, or that they have it. */
 static void tell_stage(const struct call *call, const struct stage *stage, bool sleeps)
 {
     for (size_t i = 0; i < call->sleep->count; i++) {
@@ -758,7 +760,7 @@ static void rise(struct call *call, const struct stage *stage)
     weir__sleep_give_copies(pool, false);
 }
 
-/* Adds to what a refused first stage lacked what the second one would lack. */
+/* Adds the memory that the second stage lacks to the report of a refused first stage. */
 static void add_lack(struct call *call, const bool *wakes)
 {
     struct stage stage = {.keeps = false};
@@ -806,6 +808,9 @@ weir_status weir_pool_wake(weir_pool *pool, const weir_tag *tags, size_t count, 
         wakes[tags[i]] = true;
     }
     struct call call = {.pool = pool};
+    if (pool->vm == NULL) { /* such a pool never sleeps */
+        return answer(report, &call.report, WEIR_OK, "weir_pool_wake: report");
+    }
     weir_status status = begin(&call);
     if (status != WEIR_OK) {
         return status;

@@ -12,6 +12,32 @@
 
 static unsigned char host[SIZE];
 
+/* Each place of a block has a byte of its own, so that no piece may come back elsewhere. */
+static unsigned char byte_at(size_t at, int seed)
+{
+    return (unsigned char)(at + at / 509 + at / MIB * 31 + (size_t)seed);
+}
+
+/* Fills the block from the host. */
+static void write_pattern(const weir_block *block, int seed)
+{
+    for (size_t i = 0; i < SIZE; i++) {
+        host[i] = byte_at(i, seed);
+    }
+    acl_ok(aclrtMemcpy((void *)(uintptr_t)weir_block_address(block), SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+static bool has_pattern(const weir_block *block, int seed)
+{
+    memset(host, 0, sizeof(host));
+    acl_ok(aclrtMemcpy(host, SIZE, (void *)(uintptr_t)weir_block_address(block), SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+    size_t same = 0;
+    while (same < SIZE && host[same] == byte_at(same, seed)) {
+        same++;
+    }
+    return same == SIZE;
+}
+
 /* True if the block has the value in all its bytes. */
 static bool has(const weir_block *block, int value)
 {
@@ -92,6 +118,43 @@ TEST(test_lack_of_memory)
     ok(weir_pool_wake(w.pool, NULL, 0, NULL));
     assert_true(has(block, 33));
     ok(weir_pool_free(w.pool, block, stream));
+    ok(weir_stream_retire(w.pool, stream));
+    end_world(&w);
+}
+
+/* Blocks side by side go in one copy, which is cut in pieces; each byte comes back to its place. A refused wake counts
+ * the memory of both stages. */
+TEST(test_pieces_come_back_to_their_places)
+{
+    struct world w = make_world();
+    weir_stream *stream = NULL;
+    weir_tag cache = 0;
+    ok(weir_acl_stream(w.pool, w.stream[0], &stream));
+    ok(weir_pool_tag(w.pool, "kv_cache", &cache));
+    weir_block *first = get_filled(&w, stream, 1, 0);
+    weir_block *second = get_filled(&w, stream, 2, 0);
+    weir_block *other = NULL;
+    ok(weir_pool_alloc_tagged(w.pool, stream, 16 * MIB, 0, cache, &other));
+    acl_ok(aclrtSynchronizeStream(w.stream[0]));
+    write_pattern(first, 3);
+    write_pattern(second, 5);
+    const weir_sleep_rule rule = {cache, WEIR_SLEEP_DISCARD};
+    weir_sleep_config config = WEIR_SLEEP_CONFIG_INIT;
+    config.rules = &rule;
+    config.rule_count = 1;
+    ok(weir_pool_sleep(w.pool, &config, NULL));
+    void *foreign = NULL;
+    weir_sleep_report report = WEIR_SLEEP_REPORT_INIT;
+    acl_ok(aclrtMalloc(&foreign, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    fails(weir_pool_wake(w.pool, NULL, 0, &report), WEIR_ERR_NO_MEMORY);
+    assert_int_equal(report.missing_bytes, 2 * SIZE - free_bytes() + 16 * MIB);
+    acl_ok(aclrtFree(foreign));
+    ok(weir_pool_wake(w.pool, NULL, 0, NULL));
+    assert_true(has_pattern(first, 3));
+    assert_true(has_pattern(second, 5));
+    ok(weir_pool_free(w.pool, first, stream));
+    ok(weir_pool_free(w.pool, second, stream));
+    ok(weir_pool_free(w.pool, other, stream));
     ok(weir_stream_retire(w.pool, stream));
     end_world(&w);
 }

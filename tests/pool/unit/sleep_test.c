@@ -440,6 +440,7 @@ TEST(test_refusals)
     w = world_over(new_sim(device_of_units(PAGE, 0)), regions);
     fails(weir_pool_sleep(w.pool, NULL, NULL), WEIR_ERR_UNSUPPORTED);
     assert_non_null(strstr(weir_last_error(), "no virtual memory"));
+    ok(weir_pool_wake(w.pool, NULL, 0, NULL)); /* nothing sleeps */
     close_world(&w);
 }
 
