@@ -9,6 +9,7 @@
 #define WEIR_ADAPTOR_H
 
 #include <weir/device.h>
+#include <weir/shared_limit.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,8 +48,16 @@ WEIR_API const char *weir_device_call_name(weir_device_call call);
 
 /* Creates the adaptor limit: region_alloc and vm_create fail with WEIR_ERR_LIMIT if the bytes held would exceed
  * `limit_bytes`. The limit is checked before the bytes are counted, so a request that fails never makes a concurrent
- * request fail. The adaptor's capacity is the limit, or the wrapped device's capacity if that is less. */
+ * request fail. The adaptor's capacity is the limit, or the wrapped device's capacity if that is less. memory_info
+ * tells the room under the limit where that is less than the device's free memory. */
 WEIR_API weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_device **limited);
+/* Creates the adaptor limit under a limit that other devices, pools and processes share. Its memory counts there: pools
+ * of several processes on one device hold no more than the limit together, and what one of them gives back (by a trim,
+ * a sleep, or its end, also by SIGKILL) the others may take at once. memory_info tells the room under the shared limit
+ * where that is less than the device's free memory, so the record of a refused request, weir_pool_would_fit and the
+ * report of weir_pool_wake count what others hold there. The capacity stays the wrapped device's. The adaptor must end
+ * before the limit. */
+WEIR_API weir_status weir_limit_create_shared(weir_device *device, weir_shared_limit *limit, weir_device **limited);
 /* Returns the bytes now held through the adaptor. */
 WEIR_API weir_status weir_limit_held(weir_device *limited, uint64_t *bytes);
 

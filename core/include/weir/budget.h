@@ -86,8 +86,9 @@ WEIR_API weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, 
  *
  * *fit is a promise if the caller is the only user of the pool: whichever work completes meanwhile, so many allocations
  * succeed, if there is enough host memory, no device call fails, and the device gives all memory that its
- * capacity_bytes and the pool's limit leave. (If the device has no known capacity and the pool has no limit, the
- * promise counts on no more memory than the pool holds; if pools share a device, give each a limit.)
+ * capacity_bytes and the pool's limit leave, and that it tells to be free now (memory_info): what other pools and
+ * processes hold is not counted on, but they may take more meanwhile. (If the device has no known capacity and the pool
+ * has no limit, the promise counts on no more memory than the pool holds.)
  *
  * More may succeed than *fit says: weir_pool_alloc_many gives the definite answer. The pool looks at its 128 largest
  * pieces of free memory (of each lane in turn), and each counts for itself, also where neighbours would serve a request
@@ -95,7 +96,8 @@ WEIR_API weir_status weir_pool_alloc_many(weir_pool *pool, weir_stream *stream, 
  * to the device on the way, so it counts as new memory, and a new region may serve as few requests as possible.
  * core/DESIGN.md has the shares that were promised.
  *
- * Cost: some thousand instructions, however many blocks and how much memory the pool has; other threads wait meanwhile.
+ * Cost: memory_info of the device, which other threads do not wait for, and some thousand instructions, however many
+ * blocks and how much memory the pool has; other threads wait meanwhile.
  * Returns WEIR_ERR_INVALID as weir_pool_alloc, and if `fit` is NULL. */
 WEIR_API weir_status weir_pool_would_fit(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t count,
                                          uint64_t *fit);

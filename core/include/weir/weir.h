@@ -11,6 +11,7 @@
 #include <weir/observer.h>
 #include <weir/pin.h>
 #include <weir/pool.h>
+#include <weir/shared_limit.h>
 #include <weir/strategy.h>
 #include <weir/trace.h>
 

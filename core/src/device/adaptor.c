@@ -93,8 +93,12 @@ static weir_status stream_capture(void *ctx, void *native_stream, uint64_t *capt
 
 static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    const weir__adaptor *const adaptor = ctx;
-    return weir_device_memory_info(adaptor->inner, free_bytes, total_bytes);
+    weir__adaptor *const adaptor = ctx;
+    const weir_status status = weir_device_memory_info(adaptor->inner, free_bytes, total_bytes);
+    if (status == WEIR_OK && adaptor->kind->room != NULL) {
+        adaptor->kind->room(adaptor, free_bytes, total_bytes);
+    }
+    return status;
 }
 
 static void destroy(void *ctx)

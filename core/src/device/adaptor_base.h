@@ -32,6 +32,8 @@ typedef struct weir__adaptor_kind {
     void (*after)(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_status status);
     /* Adjusts the properties of the adaptor's device once, at its creation. */
     void (*facts)(const weir__adaptor *adaptor, weir_device_info *info);
+    /* Adjusts what the wrapped device has told of its free memory and of all its memory. */
+    void (*room)(weir__adaptor *adaptor, uint64_t *free_bytes, uint64_t *total_bytes);
     /* Destroys the adaptor and frees it. */
     void (*destroy)(weir__adaptor *adaptor);
 } weir__adaptor_kind;

@@ -1,11 +1,13 @@
-/* core/src/device/adaptor_limit.c: limits the bytes that may be taken from a device.
+/* core/src/device/adaptor_limit.c: limits the bytes that may be taken from a device, by a limit of its own or by one
+ * that processes share (weir/shared_limit.h).
  *
  * Idea: a request is admitted before it is passed on, and settled after it returned. In between its bytes count as
  * `asked`, not as `held`, because the device may still refuse.
  *
  * Guarantee, under the lock: held + asked <= limit, always. A request fails with WEIR_ERR_LIMIT only if the held bytes
  * forbid it. A request that would fit without the asked bytes waits until those requests are settled. So a concurrent,
- * smaller request never fails because of a request that is over the limit or that the device refuses.
+ * smaller request never fails because of a request that is over the limit or that the device refuses. Of a shared
+ * limit that holds for the requests of this adaptor: those of other users count as held while their device is asked.
  *
  * Cost: two short locks for a call that takes or returns memory, none for other calls. vm_destroy names a handle
  * without a size, so a hash table keeps the size of each handle.
@@ -13,15 +15,18 @@
 #include "adaptor_base.h"
 #include "shared/assert.h"
 #include "shared/number_map.h"
+#include "shared/shared_limit.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 struct limiter {
     weir__adaptor base;
-    uint64_t limit_bytes;
-    pthread_mutex_t lock;   /* guards the members below */
-    pthread_cond_t settled; /* signalled when the device has answered a request, or got memory back */
+    weir_shared_limit *shared; /* NULL: none */
+    weir__limit_member member; /* of the shared limit */
+    uint64_t limit_bytes;      /* its own; UINT64_MAX under a shared one */
+    pthread_mutex_t lock;      /* guards the members below */
+    pthread_cond_t settled;    /* signalled when the device has answered a request, or got memory back */
     uint64_t held_bytes;
     uint64_t asked_bytes;
     weir__number_map sizes; /* sizes by handle */
@@ -60,26 +65,44 @@ static void note_handle(struct limiter *self, const weir__adaptor_call *call)
     (void)noted;
 }
 
+/* Returns by how many bytes a request is over the limit, if requests that the device has not answered count, and under
+ * a shared limit counts it if it fits: 0. */
+static uint64_t excess_locked(struct limiter *self, uint64_t size)
+{
+    WEIR_ASSERT_HELD(&self->lock);
+    WEIR_ASSERT(self->held_bytes + self->asked_bytes <= self->limit_bytes);
+    const uint64_t room = self->limit_bytes - self->held_bytes - self->asked_bytes;
+    uint64_t missing = size > room ? size - room : 0;
+    if (self->shared != NULL && weir__shared_limit_take(self->shared, size, &missing)) {
+        missing = 0;
+    }
+    return missing;
+}
+
 /* Admits a request or refuses it. Waits while the answer depends on requests that the device has not answered. */
 static weir_status admit_locked(struct limiter *self, const weir__adaptor_call *call)
 {
     WEIR_ASSERT_HELD(&self->lock);
-    for (;;) {
-        WEIR_ASSERT(self->held_bytes + self->asked_bytes <= self->limit_bytes);
-        const uint64_t room = self->limit_bytes - self->held_bytes;
-        if (call->size > room) {
+    const bool is_handle = call->kind == WEIR_CALL_VM_CREATE;
+    if (is_handle && !promise_entry(self)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    for (uint64_t excess = excess_locked(self, call->size); excess > 0; excess = excess_locked(self, call->size)) {
+        if (excess > self->asked_bytes) {
+            self->promised -= is_handle;
             return WEIR_ERR_LIMIT;
-        }
-        if (call->size <= room - self->asked_bytes) {
-            break;
         }
         pthread_cond_wait(&self->settled, &self->lock);
     }
-    if (call->kind == WEIR_CALL_VM_CREATE && !promise_entry(self)) {
-        return WEIR_ERR_NO_MEMORY;
-    }
     self->asked_bytes += call->size;
     return WEIR_OK;
+}
+
+static void give_to_shared(struct limiter *self, uint64_t size)
+{
+    if (self->shared != NULL && size > 0) {
+        weir__shared_limit_give(self->shared, size);
+    }
 }
 
 static void settle_locked(struct limiter *self, const weir__adaptor_call *call, weir_status status)
@@ -89,6 +112,8 @@ static void settle_locked(struct limiter *self, const weir__adaptor_call *call, 
     self->asked_bytes -= call->size;
     if (status == WEIR_OK) {
         self->held_bytes += call->size;
+    } else {
+        give_to_shared(self, call->size);
     }
     if (call->kind == WEIR_CALL_VM_CREATE) {
         if (status == WEIR_OK) {
@@ -104,7 +129,9 @@ static void settle_locked(struct limiter *self, const weir__adaptor_call *call, 
 static void give_locked(struct limiter *self, uint64_t size)
 {
     WEIR_ASSERT_HELD(&self->lock);
-    self->held_bytes -= size < self->held_bytes ? size : self->held_bytes;
+    const uint64_t given = size < self->held_bytes ? size : self->held_bytes;
+    self->held_bytes -= given;
+    give_to_shared(self, given);
     pthread_cond_broadcast(&self->settled);
 }
 
@@ -163,18 +190,41 @@ static void settle(weir__adaptor *adaptor, const weir__adaptor_call *call, weir_
 /* --- the adaptor --- */
 
 /* Lowers the capacity to the limit, because a pool plans with the capacity. A limit of 0 cannot be expressed, since a
- * capacity of 0 means "unknown". */
+ * capacity of 0 means "unknown". A shared limit may change, so it is no capacity. */
 static void lower_capacity(const weir__adaptor *adaptor, weir_device_info *info)
 {
     const struct limiter *const self = (const struct limiter *)adaptor;
-    if (info->capacity_bytes == 0 || self->limit_bytes < info->capacity_bytes) {
+    if (self->shared == NULL && (info->capacity_bytes == 0 || self->limit_bytes < info->capacity_bytes)) {
         info->capacity_bytes = self->limit_bytes;
+    }
+}
+
+/* Tells the room under the limit where that is less than the device's own. */
+static void lower_room(weir__adaptor *adaptor, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    struct limiter *const self = (struct limiter *)adaptor;
+    uint64_t left = 0;
+    uint64_t limit_bytes = self->limit_bytes;
+    pthread_mutex_lock(&self->lock);
+    if (self->shared != NULL) {
+        weir__shared_limit_room(self->shared, &left, &limit_bytes);
+    } else {
+        left = limit_bytes - self->held_bytes;
+    }
+    pthread_mutex_unlock(&self->lock);
+    if (left < *free_bytes) {
+        *free_bytes = left;
+        *total_bytes = limit_bytes;
     }
 }
 
 static void destroy(weir__adaptor *adaptor)
 {
     struct limiter *const self = (struct limiter *)adaptor;
+    if (self->shared != NULL) {
+        give_to_shared(self, self->held_bytes); /* memory that the caller has left behind */
+        weir__shared_limit_leave(self->shared, &self->member);
+    }
     pthread_cond_destroy(&self->settled);
     pthread_mutex_destroy(&self->lock);
     weir__number_map_fini(&self->sizes);
@@ -185,16 +235,18 @@ static const weir__adaptor_kind limit_kind = {
     .before = admit,
     .after = settle,
     .facts = lower_capacity,
+    .room = lower_room,
     .destroy = destroy,
 };
 
-static struct limiter *limiter_new(uint64_t limit_bytes)
+static struct limiter *limiter_new(uint64_t limit_bytes, weir_shared_limit *shared)
 {
     struct limiter *const self = calloc(1, sizeof(*self));
     if (self == NULL) {
         return NULL;
     }
     self->limit_bytes = limit_bytes;
+    self->shared = shared;
     if (pthread_mutex_init(&self->lock, NULL) != 0) {
         free(self);
         return NULL;
@@ -204,7 +256,17 @@ static struct limiter *limiter_new(uint64_t limit_bytes)
         free(self);
         return NULL;
     }
+    if (shared != NULL) {
+        weir__shared_limit_join(shared, &self->member);
+    }
     return self;
+}
+
+static weir_status make_device(uint64_t limit_bytes, weir_shared_limit *shared, weir_device *device,
+                               weir_device **limited)
+{
+    struct limiter *const self = limiter_new(limit_bytes, shared);
+    return self != NULL ? weir__adaptor_device(&self->base, &limit_kind, device, limited) : WEIR_ERR_NO_MEMORY;
 }
 
 weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_device **limited)
@@ -212,11 +274,18 @@ weir_status weir_limit_create(weir_device *device, uint64_t limit_bytes, weir_de
     if (device == NULL || limited == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_limit_create: %s is NULL", device == NULL ? "device" : "limited");
     }
-    struct limiter *const self = limiter_new(limit_bytes);
-    if (self == NULL) {
-        return WEIR_ERR_NO_MEMORY;
+    return make_device(limit_bytes, NULL, device, limited);
+}
+
+weir_status weir_limit_create_shared(weir_device *device, weir_shared_limit *limit, weir_device **limited)
+{
+    if (device == NULL || limit == NULL || limited == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_limit_create_shared: %s is NULL",
+                           device == NULL  ? "device"
+                           : limit == NULL ? "limit"
+                                           : "limited");
     }
-    return weir__adaptor_device(&self->base, &limit_kind, device, limited);
+    return make_device(UINT64_MAX, limit, device, limited);
 }
 
 weir_status weir_limit_held(weir_device *limited, uint64_t *bytes)
@@ -224,7 +293,8 @@ weir_status weir_limit_held(weir_device *limited, uint64_t *bytes)
     struct limiter *const self = (struct limiter *)weir__adaptor_of(limited, &limit_kind);
     if (self == NULL || bytes == NULL) {
         return weir_refuse(WEIR_ERR_INVALID, "weir_limit_held: %s",
-                           self == NULL ? "the device is not of weir_limit_create" : "bytes is NULL");
+                           self == NULL ? "the device is not of weir_limit_create or weir_limit_create_shared"
+                                        : "bytes is NULL");
     }
     pthread_mutex_lock(&self->lock);
     *bytes = self->held_bytes;

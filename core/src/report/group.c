@@ -300,15 +300,26 @@ static void look_at_size(struct question *q, uint64_t size)
     q->unit = bytes > taken ? bytes : taken;
 }
 
+/* Returns the most bytes that the pool may reserve, as far as is known: no more than it has and the device has free. */
+static uint64_t most_now(const weir_pool *pool, uint64_t device_free)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    const uint64_t most = weir__budget_most_locked(pool, false);
+    const uint64_t reserved = pool->held.bytes;
+    return most == 0 ? reserved : most > reserved && most - reserved > device_free ? reserved + device_free : most;
+}
+
 static void ask(struct question *q, weir_stream *stream, uint64_t size)
 {
     const weir_strategy_ops *strategy = q->pool->strategy;
+    uint64_t device_free = UINT64_MAX;
+    uint64_t total = 0;
+    (void)weir_device_memory_info(q->pool->device, &device_free, &total); /* a device need not tell */
     stream_visit(stream);
     pool_lock(q->pool);
     look_at_size(q, size);
-    const uint64_t most = weir__budget_most_locked(q->pool, false);
     q->reserved = q->pool->held.bytes;
-    q->most = most != 0 ? most : q->reserved;
+    q->most = most_now(q->pool, device_free);
     q->room = q->most > q->reserved ? q->most - q->reserved : 0;
     look_at_region_sizes(q);
     if (STRATEGY_HAS(strategy, walk_large)) {

@@ -3,7 +3,7 @@
 #include "rig/sim.h"
 #include "rig/test.h"
 #include "sandbox.h"
-#include "shared_limit_internal.h"
+#include "shared/shared_limit.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -369,13 +369,13 @@ TEST(a_slot_is_empty_for_the_next_process)
 TEST(the_last_byte_is_given)
 {
     weir_shared_limit *limit = join(NULL, MIB);
-    assert_true(weir__shared_limit_take(limit, MIB - 1));
-    assert_false(weir__shared_limit_take(limit, 2));
-    assert_true(weir__shared_limit_take(limit, 1));
-    assert_false(weir__shared_limit_take(limit, 1));
+    assert_true(weir__shared_limit_take(limit, MIB - 1, NULL));
+    assert_false(weir__shared_limit_take(limit, 2, NULL));
+    assert_true(weir__shared_limit_take(limit, 1, NULL));
+    assert_false(weir__shared_limit_take(limit, 1, NULL));
     weir__shared_limit_give(limit, MIB);
-    assert_true(weir__shared_limit_take(limit, MIB));
-    assert_false(weir__shared_limit_take(limit, UINT64_MAX));
+    assert_true(weir__shared_limit_take(limit, MIB, NULL));
+    assert_false(weir__shared_limit_take(limit, UINT64_MAX, NULL));
     weir__shared_limit_give(limit, MIB);
     ok(weir_shared_limit_destroy(limit));
 }

@@ -15,6 +15,7 @@
 #include "parked.h"
 #include "registry.h"
 
+#include "shared/shared_limit.h"
 #include "shared/slab.h"
 
 #include <stdatomic.h>
@@ -350,10 +351,10 @@ struct weir_host_pool {
     weir__host_pending *pending;
     atomic_uint holds; /* number of holds by heaps and by weir_host_pool_hold */
     weir__host_ledger own_ledger;
-    weir__host_ledger *ledger;    /* for all nodes */
-    weir_host_pool *next_limited; /* next pool under the same shared limit; protected by that limit's pools_lock */
-    uint64_t gives;               /* number of times that a chunk was given back; protected by runtime_lock */
-    _Atomic uint64_t flushes;     /* flushes that did not reach other threads' caches: each thread follows */
+    weir__host_ledger *ledger;  /* for all nodes */
+    weir__limit_member limited; /* under the shared limit, if there is one */
+    uint64_t gives;             /* number of times that a chunk was given back; protected by runtime_lock */
+    _Atomic uint64_t flushes;   /* flushes that did not reach other threads' caches: each thread follows */
     weir__host_decay decay;
     struct weir__leftover *at_last; /* for the runtime's device, which ends the pool if the runtime fails at its end */
     bool is_abandoned;              /* the runtime keeps the chunks that it has not taken back */

@@ -3,7 +3,6 @@
  * Guarantee: the pools of one ledger never hold more than its limit, whatever the threads do at the same time.
  */
 #include "host_internal.h"
-#include "shared_limit_internal.h"
 
 _Thread_local bool weir__host_limit_refused;
 
@@ -19,7 +18,7 @@ bool weir__host_limit_take(weir_host_pool *pool, uint64_t bytes)
             return false;
         }
     } while (!atomic_compare_exchange_weak(&ledger->held_bytes, &held, held + bytes));
-    if (ledger->shared != NULL && !weir__shared_limit_take(ledger->shared, bytes)) {
+    if (ledger->shared != NULL && !weir__shared_limit_take(ledger->shared, bytes, NULL)) {
         (void)atomic_fetch_sub(&ledger->held_bytes, bytes);
         weir__host_limit_refused = true;
         return false;

@@ -10,7 +10,6 @@
 #include "numa_pages.h"
 #include "shared/hold.h"
 #include "shared/leftovers.h"
-#include "shared_limit_internal.h"
 #include "tuning.h"
 
 #include <stdio.h>
@@ -371,6 +370,14 @@ weir_status weir_host_pool_create(const weir_host_pool_config *config, weir_host
     return weir__host_pool_create_in(config, NULL, out);
 }
 
+/* Gives idle memory back, because another member of the shared limit lacks it. */
+static void trim_limited(weir__limit_member *member)
+{
+    weir_host_pool *pool = (weir_host_pool *)(void *)((char *)member - offsetof(weir_host_pool, limited));
+    const weir_status status = weir_host_trim(pool, 0, NULL);
+    (void)status; /* after a failed trim, too, the other member tries its request again */
+}
+
 weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir__host_ledger *ledger,
                                       weir_host_pool **out)
 {
@@ -422,7 +429,8 @@ weir_status weir__host_pool_create_in(const weir_host_pool_config *config, weir_
     }
     find_device_node(pool);
     if (pool->ledger->shared != NULL) {
-        weir__shared_limit_join(pool->ledger->shared, pool);
+        pool->limited.trim = trim_limited;
+        weir__shared_limit_join(pool->ledger->shared, &pool->limited);
     }
     *out = pool;
     return WEIR_OK;
@@ -440,7 +448,7 @@ weir_status weir_host_pool_destroy(weir_host_pool *pool)
                            holds);
     }
     if (pool->ledger->shared != NULL) {
-        weir__shared_limit_leave(pool->ledger->shared, pool);
+        weir__shared_limit_leave(pool->ledger->shared, &pool->limited);
     }
     weir__host_cache_orphan_all(pool);
     /* Waits for small blocks. For large blocks the weir pool of each node waits, when it is destroyed. */
@@ -723,12 +731,6 @@ static weir_status take(weir__host_node *node, const struct request *r, void **p
     return status;
 }
 
-static void trim_other(weir_host_pool *other)
-{
-    const weir_status status = weir_host_trim(other, 0, NULL);
-    (void)status; /* after a failed trim, too, the caller tries its request again */
-}
-
 static weir_status take_or_trim(weir__host_node *node, const struct request *r, void **ptr)
 {
     weir_host_pool *pool = node->pool;
@@ -746,7 +748,7 @@ static weir_status take_or_trim(weir__host_node *node, const struct request *r, 
         (void)weir__host_pending_wait(pool);
         (void)trim(pool, 0, WEIR_TRIM_WAIT);
         if (shared != NULL) {
-            weir__shared_limit_visit_others(shared, pool, trim_other);
+            weir__shared_limit_trim_others(shared, &pool->limited);
         }
         status = take(node, r, &block);
     }

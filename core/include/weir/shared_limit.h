@@ -1,15 +1,18 @@
-/* weir/shared_limit.h: one limit for the memory of several host pools and heaps, of one process or of several.
+/* weir/shared_limit.h: one limit for the memory of several pools: of devices, of host memory, heaps; of one process or
+ * of several.
  *
  *     weir_shared_limit_config config = WEIR_SHARED_LIMIT_CONFIG_INIT;
  *     config.name = "inference";                      processes that give this name share the limit
  *     config.limit_bytes = UINT64_C(8) << 30;
  *     weir_shared_limit_create(&config, &limit);
  *     heap_config.shared_limit = limit;               or weir_host_pool_config.shared_limit
+ *     weir_limit_create_shared(device, limit, &limited);   a device for pools (weir/adaptor.h)
  *
- * A pool or heap takes each chunk from the shared limit too, beside its own limit_bytes. If the shared limit refuses,
- * the pool gives back its own idle memory, then that of the process's other pools under the limit, and tries again;
- * then the request fails with WEIR_ERR_LIMIT. Idle memory of other processes goes back by its decay (decay_ms in
- * weir/heap.h) or by a trim there.
+ * Each chunk of a host pool or heap counts under the limit, beside its own limit_bytes, and so does all memory that is
+ * taken through a limited device. If the shared limit refuses, a pool gives back its own idle memory and tries again;
+ * then the request fails with WEIR_ERR_LIMIT. A host pool or heap also gives back that of the process's other host
+ * pools and heaps under the limit. Idle memory of device pools and of other processes goes back by a trim or a sleep
+ * there, or by decay (decay_ms in weir/heap.h).
  *
  * A limit with a name lies in shared memory of the machine (shm_open), which must belong to the same user and be open
  * to no other. If a process ends without destroying its limit, even by SIGKILL, its bytes return to the limit: the
@@ -54,7 +57,8 @@ typedef struct weir_shared_limit_config {
  * is open to others, or another version of the library made it. WEIR_ERR_NO_MEMORY: no host memory, or none for the
  * shared memory. */
 WEIR_API weir_status weir_shared_limit_create(const weir_shared_limit_config *config, weir_shared_limit **limit);
-/* Leaves the limit. NULL is allowed. WEIR_ERR_BUSY: a pool or heap of this process uses it; nothing has changed. */
+/* Leaves the limit. NULL is allowed. WEIR_ERR_BUSY: a pool, heap or device of this process uses it; nothing has
+ * changed. */
 WEIR_API weir_status weir_shared_limit_destroy(weir_shared_limit *limit);
 
 /* Replaces the limit for all processes that share it. Takes effect with their next requests; memory that is held stays
@@ -65,7 +69,7 @@ typedef struct weir_shared_limit_stats {
     size_t struct_size;
     uint64_t limit_bytes;
     uint64_t held_bytes;      /* by all processes */
-    uint64_t own_bytes;       /* part of held_bytes: bytes held by pools and heaps of this process */
+    uint64_t own_bytes;       /* part of held_bytes: by this process */
     uint64_t peak_held_bytes; /* the most bytes held by all processes together, counted from the creation of the
                                  shared memory on */
     uint64_t processes;       /* processes that share the limit now, this one included */

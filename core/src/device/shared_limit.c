@@ -1,4 +1,4 @@
-/* shared_limit.c: one limit for several pools, of one process or of several.
+/* core/src/device/shared_limit.c: one limit for several pools, of one process or of several.
  *
  * Idea: a page of counters, in shared memory if the limit has a name. Each process has a slot in it and a lock on one
  * byte of the file for as long as it lives: byte 1 + slot. The kernel drops that lock when the process ends in any way,
@@ -7,11 +7,10 @@
  * access to a page that is cut off ends the process.
  * Guarantee: the processes together never hold more than the limit, and nothing that an ended process held is lost to
  * it. A process that is killed inside a function leaves a page that the next one mends (the lock is robust).
- * Cost: a chunk that is taken or given locks the page once; blocks inside chunks cost nothing.
+ * Cost: memory that is taken or given locks the page once; blocks inside of it cost nothing.
  */
-#include "shared_limit_internal.h"
+#include "shared/shared_limit.h"
 
-#include "host_internal.h"
 #include "shared/assert.h"
 #include "shared/cancel.h"
 #include "shared/descriptor.h"
@@ -43,8 +42,8 @@ struct weir_shared_limit {
     size_t slot;   /* this process's index in page->held_of; NO_SLOT: none yet */
     long process;  /* process id: a child of fork has another one */
     char path[96]; /* for shm_open */
-    pthread_mutex_t pools_lock;
-    weir_host_pool *pools; /* linked by next_limited */
+    pthread_mutex_t members_lock;
+    weir__limit_member *members; /* of this process, linked by next */
     weir_shared_limit *next_named;
 };
 
@@ -146,21 +145,24 @@ static void return_ended(weir_shared_limit *limit)
     }
 }
 
-static bool has_room(const weir__limit_page *page, uint64_t bytes)
+static uint64_t room_of(const weir__limit_page *page)
 {
     WEIR_ASSERT(page->limit_bytes != 0);
-    return bytes <= page->limit_bytes && page->held_bytes <= page->limit_bytes - bytes;
+    return page->held_bytes < page->limit_bytes ? page->limit_bytes - page->held_bytes : 0;
 }
 
-bool weir__shared_limit_take(weir_shared_limit *limit, uint64_t bytes)
+bool weir__shared_limit_take(weir_shared_limit *limit, uint64_t bytes, uint64_t *missing)
 {
     WEIR_ASSERT(bytes != 0 && limit->slot != NO_SLOT);
     weir__limit_page *page = limit->page;
     lock_page(page);
-    if (!has_room(page, bytes)) {
+    if (bytes > room_of(page)) {
         return_ended(limit);
     }
-    const bool fits = has_room(page, bytes);
+    const bool fits = bytes <= room_of(page);
+    if (!fits && missing != NULL) {
+        *missing = bytes - room_of(page);
+    }
     if (fits) {
         page->held_of[limit->slot] += bytes;
         page->held_bytes += bytes;
@@ -186,6 +188,15 @@ uint64_t weir__shared_limit_bytes(weir_shared_limit *limit)
     const uint64_t bytes = limit->page->limit_bytes;
     unlock_page(limit->page);
     return bytes;
+}
+
+void weir__shared_limit_room(weir_shared_limit *limit, uint64_t *left, uint64_t *limit_bytes)
+{
+    lock_page(limit->page);
+    return_ended(limit);
+    *left = room_of(limit->page);
+    *limit_bytes = limit->page->limit_bytes;
+    unlock_page(limit->page);
 }
 
 /* --- joining and leaving --- */
@@ -457,7 +468,7 @@ __attribute__((destructor)) static void remove_names_at_exit(void)
 /* Frees all that the limit has. */
 static void end(weir_shared_limit *limit)
 {
-    WEIR_ASSERT(limit->pools == NULL);
+    WEIR_ASSERT(limit->members == NULL);
     if (limit->file != NO_FILE) {
         if (limit->page != NULL) {
             (void)munmap(limit->page, sizeof(*limit->page));
@@ -467,7 +478,7 @@ static void end(weir_shared_limit *limit)
     } else {
         free(limit->page);
     }
-    (void)pthread_mutex_destroy(&limit->pools_lock);
+    (void)pthread_mutex_destroy(&limit->members_lock);
     free(limit);
 }
 
@@ -488,7 +499,7 @@ weir_status weir_shared_limit_create(const weir_shared_limit_config *config, wei
     limit->file = NO_FILE;
     limit->slot = NO_SLOT;
     limit->process = (long)getpid();
-    (void)pthread_mutex_init(&limit->pools_lock, NULL);
+    (void)pthread_mutex_init(&limit->members_lock, NULL);
     const int state = cancel_disable();
     status = join(limit, &own);
     if (status != WEIR_OK) {
@@ -508,11 +519,11 @@ weir_status weir_shared_limit_destroy(weir_shared_limit *limit)
     if (limit == NULL || limit->process != (long)getpid()) {
         return WEIR_OK; /* a child of fork leaves the limit unchanged */
     }
-    (void)pthread_mutex_lock(&limit->pools_lock);
-    const bool is_used = limit->pools != NULL;
-    (void)pthread_mutex_unlock(&limit->pools_lock);
+    (void)pthread_mutex_lock(&limit->members_lock);
+    const bool is_used = limit->members != NULL;
+    (void)pthread_mutex_unlock(&limit->members_lock);
     if (is_used) {
-        return weir_refuse(WEIR_ERR_BUSY, "weir_shared_limit_destroy: pools or heaps use the limit");
+        return weir_refuse(WEIR_ERR_BUSY, "weir_shared_limit_destroy: pools, heaps or devices use the limit");
     }
     const int state = cancel_disable();
     if (limit->file != NO_FILE) {
@@ -577,40 +588,39 @@ size_t weir__shared_limit_explain(weir_shared_limit *limit, char *text, size_t s
     return length > 0 ? (size_t)length : 0;
 }
 
-/* --- the pools of this process --- */
+/* --- the members of this process --- */
 
-void weir__shared_limit_join(weir_shared_limit *limit, weir_host_pool *pool)
+void weir__shared_limit_join(weir_shared_limit *limit, weir__limit_member *member)
 {
-    WEIR_ASSERT(pool->ledger->shared == limit);
-    (void)pthread_mutex_lock(&limit->pools_lock);
-    pool->next_limited = limit->pools;
-    limit->pools = pool;
-    (void)pthread_mutex_unlock(&limit->pools_lock);
+    WEIR_ASSERT(member->next == NULL);
+    (void)pthread_mutex_lock(&limit->members_lock);
+    member->next = limit->members;
+    limit->members = member;
+    (void)pthread_mutex_unlock(&limit->members_lock);
 }
 
-void weir__shared_limit_leave(weir_shared_limit *limit, weir_host_pool *pool)
+void weir__shared_limit_leave(weir_shared_limit *limit, weir__limit_member *member)
 {
-    (void)pthread_mutex_lock(&limit->pools_lock);
-    weir_host_pool **link = &limit->pools;
-    while (*link != NULL && *link != pool) {
-        link = &(*link)->next_limited;
+    (void)pthread_mutex_lock(&limit->members_lock);
+    weir__limit_member **link = &limit->members;
+    while (*link != NULL && *link != member) {
+        link = &(*link)->next;
     }
-    WEIR_ASSERT(*link == pool);
+    WEIR_ASSERT(*link == member);
     if (*link != NULL) {
-        *link = pool->next_limited;
+        *link = member->next;
     }
-    (void)pthread_mutex_unlock(&limit->pools_lock);
+    (void)pthread_mutex_unlock(&limit->members_lock);
 }
 
-void weir__shared_limit_visit_others(weir_shared_limit *limit, const weir_host_pool *pool,
-                                     void (*visit)(weir_host_pool *other))
+void weir__shared_limit_trim_others(weir_shared_limit *limit, const weir__limit_member *member)
 {
-    WEIR_ASSERT(pool->ledger->shared == limit);
-    (void)pthread_mutex_lock(&limit->pools_lock);
-    for (weir_host_pool *other = limit->pools; other != NULL; other = other->next_limited) {
-        if (other != pool) {
-            visit(other);
+    WEIR_ASSERT(member != NULL);
+    (void)pthread_mutex_lock(&limit->members_lock);
+    for (weir__limit_member *other = limit->members; other != NULL; other = other->next) {
+        if (other != member && other->trim != NULL) {
+            other->trim(other);
         }
     }
-    (void)pthread_mutex_unlock(&limit->pools_lock);
+    (void)pthread_mutex_unlock(&limit->members_lock);
 }
