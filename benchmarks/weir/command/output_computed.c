@@ -31,7 +31,7 @@ void output_computed_row(FILE *out, const struct replay_result *result)
 {
     char reserved[UNIT_TEXT];
     char largest[UNIT_TEXT] = "-";
-    char calls[UNIT_TEXT];
+    char calls[UNIT_TEXT] = "-";
     char oom[UNIT_TEXT] = "-";
     char warm[UNIT_TEXT] = "-";
     if (!result->lacks_addresses) {
@@ -40,12 +40,15 @@ void output_computed_row(FILE *out, const struct replay_result *result)
     if (result->oom.happened) {
         (void)snprintf(oom, sizeof(oom), "event %llu", (unsigned long long)result->oom.event);
     }
-    if (result->warm_allocs > 0) {
+    if (!result->lacks_calls) {
+        (void)format_count(calls, result->device_calls);
+    }
+    if (result->warm_allocs > 0 && !result->lacks_calls) {
         (void)snprintf(warm, sizeof(warm), "%.1f", (double)result->warm_calls * 1000.0 / (double)result->warm_allocs);
     }
     (void)fprintf(out, "  %-13s %11s %6.3f %12s %14s %9s %7s %10s %7s %7s %6s %6s %7s\n", result->strategy->name,
-                  format_size(reserved, result->peak_reserved_bytes), replay_ratio(result), largest, oom,
-                  format_count(calls, result->device_calls), warm, "-", "-", "-", "-", "-", "-");
+                  format_size(reserved, result->peak_reserved_bytes), replay_ratio(result), largest, oom, calls, warm,
+                  "-", "-", "-", "-", "-", "-");
 }
 
 void output_computed_json(json_t *object, const struct replay_result *result)
@@ -62,6 +65,10 @@ void output_computed_json(json_t *object, const struct replay_result *result)
     }
     if (result->lacks_addresses) {
         (void)json_object_set_new(object, "largest_free_bytes", json_null());
+    }
+    if (result->lacks_calls) {
+        (void)json_object_set_new(object, "device_calls", json_null());
+        (void)json_object_set_new(object, "device_calls_after_peak", json_null());
     }
     if (plan_is(result)) {
         (void)json_object_set_new(object, "free_bytes", json_null());

@@ -79,8 +79,8 @@ static void put_result(FILE *out, const struct comparison *comparison, const str
     put_number(out, !plan_is(result), result->free_bytes);
     put_number(out, result->oom.happened, result->oom.event);
     put_number(out, result->oom.happened, result->oom.size);
-    put_number(out, true, result->device_calls);
-    put_number(out, true, result->warm_calls);
+    put_number(out, !result->lacks_calls, result->device_calls);
+    put_number(out, !result->lacks_calls, result->warm_calls);
     put_number(out, true, result->warm_allocs);
     put_number(out, simulated, result->device_time_ns);
     put_number(out, simulated, result->waits + result->syncs);

@@ -42,6 +42,7 @@ struct walk {
     size_t start_events; /* number of events in front that describe the state in which the trace starts */
     int64_t now;         /* number of the current event; -1: the state before the trace */
     weir__tree held;
+    bool totals;          /* the trace has no segments, only totals of reserved bytes */
     uint64_t held_bytes;  /* in the pieces */
     uint64_t blind_bytes; /* bytes that the allocator holds at unknown addresses */
     struct block *blocks; /* [block_count] */
@@ -51,6 +52,7 @@ struct walk {
     uint64_t allocs_at_peak;
     size_t played; /* events played so far */
     size_t worst;  /* value of `played` when the reserved bytes peaked */
+    uint64_t live_at_worst;
     /* the latest event raised the peak of reserved bytes, perhaps for the block that the next event allocates */
     bool fresh;
     uint64_t twice;   /* number of contradictions: memory that was held is taken */
@@ -61,7 +63,9 @@ struct walk {
 };
 
 static const struct replay_strategy recorded_strategy = {
-    .name = "recorded", .text = "the allocator that was recorded, from the segments in the trace", .computed = true};
+    .name = "recorded",
+    .text = "the allocator that was recorded, from the segments or totals in the trace",
+    .computed = true};
 
 static uint64_t sum_of(uint64_t a, uint64_t b)
 {
@@ -82,6 +86,27 @@ static bool is_range(uint64_t address, uint64_t size)
 static bool takes_memory(const weir_trace_event *event)
 {
     return event->kind == WEIR_TRACE_SEGMENT || event->kind == WEIR_TRACE_MAPPING;
+}
+
+/* Returns the first total of reserved bytes in the trace; 0 without one. */
+static uint64_t first_total(const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++) {
+        if (trace->events[i].event.kind == WEIR_TRACE_COUNTERS && trace->events[i].event.size != 0) {
+            return trace->events[i].event.size;
+        }
+    }
+    return 0;
+}
+
+static bool has_pieces(const struct trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++) {
+        if (takes_memory(&trace->events[i].event)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* --- the memory that is held --- */
@@ -231,11 +256,14 @@ static void place_block(struct walk *walk, struct block *block, uint32_t index)
         block->address = 0;
         return;
     }
-    const weir__tree_node *node = first_behind(walk, block->address);
-    walk->outside += node == NULL || node->start > block->address;
     if (walk->history) {
         walk->result->places[index] = (struct replay_place){block->address, block->capacity};
     }
+    if (walk->totals) {
+        return;
+    }
+    const weir__tree_node *node = first_behind(walk, block->address);
+    walk->outside += node == NULL || node->start > block->address;
 }
 
 static void add_block(struct walk *walk, const weir_trace_event *event, uint32_t index)
@@ -263,11 +291,15 @@ static void drop_block(struct walk *walk, uint32_t index)
 /* --- the walk --- */
 
 /* Notes the peak of reserved bytes. If an allocation follows a new peak at once, the allocator took the memory for that
- * block, so the function notes the peak again, with the block. */
+ * block, so the function notes the peak again, with the block. Totals may be the same over many events: the peak is
+ * then where most bytes are live. */
 static void note_reserved(struct walk *walk, uint64_t number, weir_trace_kind kind)
 {
     const bool peak = reserved_bytes(walk) > walk->result->peak_reserved_bytes;
-    if (peak || (walk->fresh && kind == WEIR_TRACE_ALLOC)) {
+    const bool fuller = walk->totals && reserved_bytes(walk) == walk->result->peak_reserved_bytes &&
+                        walk->live_bytes > walk->live_at_worst;
+    if (peak || fuller || (walk->fresh && kind == WEIR_TRACE_ALLOC)) {
+        walk->live_at_worst = walk->live_bytes;
         walk->result->peak_reserved_bytes = reserved_bytes(walk);
         walk->result->worst_event = number;
         walk->worst = walk->played;
@@ -281,6 +313,10 @@ static bool play_start(struct walk *walk)
     const struct trace *trace = walk->trace;
     walk->start_events = trace_start_events(trace);
     walk->now = -1;
+    walk->totals = !has_pieces(trace);
+    walk->blind_bytes = walk->totals ? first_total(trace) : 0; /* the first total is the best that is known */
+    walk->result->lacks_addresses = walk->totals;
+    walk->result->lacks_calls = walk->totals;
     for (size_t i = 0; i < walk->start_events; i++) {
         const weir_trace_event *event = &trace->events[i].event;
         if (takes_memory(event) && !move_memory(walk, event)) {
@@ -318,6 +354,9 @@ static bool play_event(struct walk *walk, const struct trace_event *event)
     case WEIR_TRACE_SEGMENT:
     case WEIR_TRACE_MAPPING:
         return move_memory(walk, &event->event);
+    case WEIR_TRACE_COUNTERS:
+        walk->blind_bytes = walk->totals ? event->event.size : walk->blind_bytes;
+        return true;
     default:
         return true;
     }
@@ -639,6 +678,9 @@ static void note_contradictions(const struct walk *walk)
         add_note(result, "more was reserved than is recorded: blocks that lie outside the recorded memory: %llu",
                  (unsigned long long)walk->outside);
     }
+    if (walk->totals) {
+        add_note(result, "reserved bytes are the totals of the file, which has no segments");
+    }
     if (walk->trace->recorded_note != NULL) {
         add_note(result, "%s", walk->trace->recorded_note);
     }
@@ -690,12 +732,7 @@ bool recorded_run_is(const struct replay_result *result)
 
 bool recorded_run_known(const struct trace *trace)
 {
-    for (size_t i = 0; i < trace->event_count; i++) {
-        if (takes_memory(&trace->events[i].event)) {
-            return true;
-        }
-    }
-    return false;
+    return has_pieces(trace) || (first_total(trace) != 0 && !trace_only_counts(trace));
 }
 
 bool recorded_run_is_moment(const struct trace *trace)

@@ -6,16 +6,19 @@
  * that a trace cannot tell stay 0: device time, waits, hazards, checks, times of calls and rungs; the outputs show "-"
  * or null for them.
  *
- * Reserved bytes are the bytes of the device that at least one s or z line holds. A record may contradict itself, for
- * example if a ring buffer lost events. Each contradiction has one meaning: memory that is taken a second time was
- * returned just before, and a return of memory that is not held has no effect. The result counts them in a note.
+ * Reserved bytes are the bytes of the device that at least one s or z line holds. A trace without such lines may have
+ * totals of reserved bytes (v lines): they are then the reserved bytes, and free memory has no place.
+ *
+ * A record may contradict itself, for example if a ring buffer lost events. Each contradiction has one meaning: memory
+ * that is taken a second time was returned just before, and a return of memory that is not held has no effect. The
+ * result counts them in a note.
  */
 #ifndef WEIR_BENCHMARKS_RECORDED_RUN_H
 #define WEIR_BENCHMARKS_RECORDED_RUN_H
 
 #include "replay/replay.h"
 
-/* True if the trace records memory that its allocator took from the device. */
+/* True if the trace records memory that its allocator took from the device, or totals of it. */
 bool recorded_run_known(const struct trace *trace);
 
 /* Fills in the result of the recorded allocator. The trace must be of one device, and recorded_run_known must be true.

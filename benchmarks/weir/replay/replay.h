@@ -115,9 +115,11 @@ struct replay_result {
     struct replay_point *points;
     size_t point_count;
 
-    /* The two members below are for the recorded allocator only (recorded_run.h). lacks_addresses: an event up to
-     * worst_event has no address, so largest_free_bytes is unknown. */
+    /* The three members below are for the recorded allocator only (recorded_run.h). lacks_addresses: an event up to
+     * worst_event has no address, so largest_free_bytes is unknown. lacks_calls: the trace does not tell the calls of
+     * the device. */
     bool lacks_addresses;
+    bool lacks_calls;
     char note[640]; /* why the figures may be wrong; "" = no reason */
 };
 

@@ -128,6 +128,22 @@ void calls_sort(struct call_list *list, bool frees_first)
     }
 }
 
+void calls_keep_changes(struct call_list *list, bool none)
+{
+    size_t kept = 0;
+    const struct call *last = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct call *call = &list->calls[i];
+        const bool counters = call->event.kind == WEIR_TRACE_COUNTERS;
+        if (!counters || (!none && (last == NULL || call->event.size != last->event.size))) {
+            list->calls[kept] = *call;
+            last = counters ? &list->calls[kept] : last;
+            kept++;
+        }
+    }
+    list->count = kept;
+}
+
 uint64_t calls_begin(const struct call_list *list)
 {
     uint64_t begin = UINT64_MAX;

@@ -56,6 +56,10 @@ bool calls_add(struct call_list *list, uint64_t time, uint64_t key, const weir_t
  * their allocs. */
 void calls_sort(struct call_list *list, bool frees_first);
 
+/* Leaves out the counters whose reserved bytes are those of the counters before them in the list, or with `none` all
+ * counters. */
+void calls_keep_changes(struct call_list *list, bool none);
+
 /* Returns the earliest time of a call other than PRIOR (a block from before the recording); 0 if there is none. */
 uint64_t calls_begin(const struct call_list *list);
 

@@ -16,7 +16,6 @@
 #include "json_scan.h"
 #include "profile.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,14 +49,6 @@ struct event {
     struct json_value wait_record;
 };
 
-struct counters {
-    uint32_t device;
-    int64_t time_ns; /* time of the earliest event so far */
-    uint64_t before; /* bytes allocated before that event */
-    uint64_t reserved;
-    bool seen;
-};
-
 struct reader {
     struct json_scan scan;
     struct profile *profile;
@@ -66,8 +57,9 @@ struct reader {
     bool host; /* import host memory, because the file has no device memory */
 
     struct id_map recorded; /* correlation numbers of the event records that were added */
-    struct counters first;  /* counters of the first device */
-    bool several_devices;
+    uint64_t reserved;      /* of the first device, at its latest total */
+    uint32_t device;        /* the first device */
+    bool has_totals;
     uint64_t device_events;
     uint64_t host_events;
     uint64_t empty;    /* memory events of 0 bytes */
@@ -261,36 +253,28 @@ static bool starts_with(const struct json_value *value, const char *text)
     return value->kind == JSON_STRING && value->length >= length && memcmp(value->text, text, length) == 0;
 }
 
-/* Of the first device's memory events: computes the bytes allocated before the earliest one, and adds an item for each
- * change of the reserved bytes. */
+/* Adds the totals of an event of the first device: counters at each change of the reserved bytes, and the allocated
+ * bytes. A total of reserved bytes below the allocated ones is no total: the host's reserved bytes are 0. */
 static bool count_totals(struct reader *reader, const struct event *event, const struct profile_item *item)
 {
     uint64_t allocated;
     uint64_t reserved;
-    struct counters *first = &reader->first;
-    if (first->seen && first->device != item->device) {
-        reader->several_devices = true;
-    }
+    const int64_t change = item->kind == PROFILE_FREE ? -(int64_t)item->size : (int64_t)item->size;
     if (!json_scan_unsigned(&event->allocated, &allocated) || !json_scan_unsigned(&event->reserved, &reserved) ||
-        (first->seen && first->device != item->device)) {
-        return true;
+        (reader->has_totals && reader->device != item->device)) {
+        return profile_total(reader->profile, item->time_ns, change, BEFORE_NO_TOTAL);
     }
-    if (!first->seen || item->time_ns < first->time_ns) {
-        first->device = item->device;
-        first->time_ns = item->time_ns;
-        first->before = item->kind == PROFILE_FREE ? allocated + item->size
-                        : allocated > item->size   ? allocated - item->size
-                                                   : 0;
-    }
-    const bool changed = !first->seen || reserved != first->reserved;
-    first->seen = true;
-    first->reserved = reserved;
+    const bool changed = !reader->has_totals || reserved != reader->reserved;
+    reader->device = item->device;
+    reader->has_totals = true;
+    reader->reserved = reserved;
     struct profile_item counters = *item;
     counters.kind = PROFILE_COUNTERS;
     counters.stream = WEIR_TRACE_NONE;
     counters.size = reserved;
     counters.extra = allocated;
-    return !changed || profile_add(reader->profile, counters);
+    return profile_total(reader->profile, item->time_ns, change, reserved >= allocated ? allocated : BEFORE_NO_TOTAL) &&
+           (!changed || profile_add(reader->profile, counters));
 }
 
 static bool add_memory(struct reader *reader, const struct event *event)
@@ -596,13 +580,6 @@ static bool add_notes(struct reader *reader)
     if (reader->host && !profile_note(profile, "the file has memory events of the host only: device 0 is the host")) {
         return false;
     }
-    if (reader->first.seen && !reader->several_devices && reader->first.before > 0 && !reader->host &&
-        !profile_note(profile,
-                      "%" PRIu64 " bytes were live when the window began; the file names only those blocks of "
-                      "them that it frees",
-                      reader->first.before)) {
-        return false;
-    }
     return profile_note(profile,
                         "sizes are those of the recorded allocator, after rounding; the file does not say which "
                         "blocks a kernel touches, so it has no uses across streams") &&
@@ -622,8 +599,7 @@ static bool read_file(struct reader *reader, struct trace_error *error)
         .agents = true,
         .no_memory = "the profile has no [memory] events; expected one of torch.profiler.profile(profile_memory=True)",
     };
-    reader->several_devices = false;
-    reader->first.seen = false;
+    reader->has_totals = false;
     reader->found_events = false;
     reader->device_events = 0;
     reader->host_events = 0;

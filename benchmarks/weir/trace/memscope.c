@@ -40,8 +40,6 @@ struct memscope {
     struct name_list processes;
     weir__number_map addresses; /* number + 1 */
     uint64_t address_count;
-    uint64_t total; /* total of the latest counters */
-    bool has_total;
     uint64_t hal, pools, host, other; /* numbers of rows */
     uint32_t first_device;
     bool several;
@@ -141,16 +139,14 @@ static bool read_tag(struct memscope *dump, struct csv_field attributes, uint32_
     return calls_tag(&import->builder, &import->tags, text.text, text.length, tag);
 }
 
-/* Adds an event with the totals of the pool if its reserved bytes ("total") have changed since the last such event. */
+/* Adds an event with the totals of the pool. */
 static bool add_counters(struct memscope *dump, enum level level, uint64_t time, struct csv_field attributes)
 {
     weir_trace_event event = blank_event(WEIR_TRACE_COUNTERS);
     if ((level != LEVEL_PTA && level != LEVEL_MINDSPORE) || !attribute_number(attributes, "total", &event.size) ||
-        !attribute_number(attributes, "used", &event.extra) || (dump->has_total && event.size == dump->total)) {
+        !attribute_number(attributes, "used", &event.extra)) {
         return true;
     }
-    dump->has_total = true;
-    dump->total = event.size;
     return calls_add(&dump->import->calls, time, (uint64_t)LEVEL_COUNTERS << 60, &event);
 }
 
@@ -237,16 +233,14 @@ static bool add_row(void *ctx)
     return add_mark(dump, time);
 }
 
-/* Leaves out the blocks of the driver if the file has blocks of memory pools. Leaves out counters if the file has
- * several pools, which would share them. */
+/* Leaves out the blocks of the driver if the file has blocks of memory pools. */
 static void keep_calls(struct memscope *dump)
 {
     struct call_list *list = &dump->import->calls;
-    const bool one_pool = !dump->several && dump->processes.count <= 1;
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {
         const enum level level = (enum level)(list->calls[i].key >> 60);
-        if ((level != LEVEL_HAL || dump->pools == 0) && (level != LEVEL_COUNTERS || one_pool)) {
+        if (level != LEVEL_HAL || dump->pools == 0) {
             list->calls[kept++] = list->calls[i];
         }
     }
@@ -308,6 +302,8 @@ bool memscope_read(struct csv_import *import)
     if (done) {
         keep_calls(&dump);
         calls_sort(&import->calls, false);
+        /* several pools would share the counters of a trace */
+        calls_keep_changes(&import->calls, dump.several || dump.processes.count > 1);
         done = note_dump(&dump) && correct_times(&dump, &begin) && calls_write(&import->calls, begin);
     }
     name_list_free(&dump.processes);

@@ -5,6 +5,7 @@
  * A row without a release is live to the end. A block from before the recording is live from the start: its row has no
  * allocation time, or its size is negative and its allocation time is that of the release.
  */
+#include "before.h"
 #include "csv_read.h"
 
 #include <inttypes.h>
@@ -13,23 +14,34 @@
 #define BYTES_OF_KB 1024
 #define BYTES_OF_MB 1048576
 #define NS_OF_US 1000
+#define MOST_SIZE (UINT64_C(1) << 62)
+#define KEY_COUNTERS UINT64_MAX
 
 struct rows {
     struct csv_import *import;
-    size_t name, size, alloc, release, active, duration, stream, device, total;
+    size_t name, size, alloc, release, active, duration, stream, device;
+    size_t totals[2]; /* allocated and reserved bytes after the allocation */
+    size_t totals_after[2];
     uint64_t count;
-    uint64_t backwards;  /* release before the allocation */
-    uint64_t empty;      /* size 0, live from the start */
-    uint64_t engine;     /* rows of the graph engine */
-    uint64_t first_time; /* time of the earliest allocation that has a total of allocated bytes */
-    uint64_t first_live; /* bytes allocated just before first_time */
+    uint64_t backwards; /* release before the allocation */
+    uint64_t empty;     /* size 0, live from the start */
+    uint64_t engine;    /* rows of the graph engine */
+    struct before before;
+    uint64_t named_bytes;   /* of blocks from before the recording that have rows */
+    uint64_t unnamed_bytes; /* of blocks from before the recording that have none */
+    weir_trace_event first; /* the first block of the framework's allocator */
+    bool has_first;
+    bool several; /* blocks of several devices: the totals of each are not told apart */
 };
 
 struct row {
     weir_trace_event event;
     bool negative;
     bool has_alloc, has_release;
-    uint64_t alloc, release;
+    bool gave_back; /* the program's release is known */
+    uint64_t alloc;
+    uint64_t release;  /* the time from which on the block is free */
+    uint64_t released; /* the program's release */
 };
 
 /* Reads the time in a column; *has is false if the field is empty. */
@@ -50,6 +62,8 @@ static bool read_release(struct rows *rows, struct row *row)
         !read_time(rows, rows->duration, &has_duration, &duration)) {
         return false;
     }
+    row->gave_back = row->has_release;
+    row->released = row->release;
     if (has_active && (!row->has_release || active > row->release)) {
         row->release = active;
         row->has_release = true;
@@ -85,22 +99,40 @@ static bool read_row(struct rows *rows, struct row *row)
     return true;
 }
 
-/* Keeps the allocator's total of bytes at the earliest allocation. The bytes allocated before the recording follow
- * from it. */
-static bool note_total(struct rows *rows, const struct row *row)
+/* Adds the allocator's totals after an event of a row: its reserved bytes as counters, its allocated bytes to tell the
+ * memory from before the recording. */
+static bool add_total(struct rows *rows, const struct row *row, const size_t columns[2], uint64_t time, int64_t change)
 {
-    bool negative;
-    uint64_t total;
-    if (!row->has_alloc || row->event.pool != WEIR_TRACE_NONE || csv_empty(csv_get(&rows->import->csv, rows->total)) ||
-        row->alloc >= rows->first_time) {
-        return true;
+    struct csv *csv = &rows->import->csv;
+    weir_trace_event event = blank_event(WEIR_TRACE_COUNTERS);
+    bool negative[2] = {false, false};
+    if (csv_empty(csv_get(csv, columns[0])) || csv_empty(csv_get(csv, columns[1]))) {
+        return before_add(&rows->before, time, change, BEFORE_NO_TOTAL) || csv_no_memory(csv);
     }
-    if (!csv_scaled(&rows->import->csv, rows->total, "a number of MB", BYTES_OF_MB, &negative, &total)) {
+    event.device = row->event.device;
+    if (!csv_scaled(csv, columns[0], "a number of MB", BYTES_OF_MB, &negative[0], &event.extra) ||
+        !csv_scaled(csv, columns[1], "a number of MB", BYTES_OF_MB, &negative[1], &event.size)) {
         return false;
     }
-    rows->first_time = row->alloc;
-    rows->first_live = !negative && total > row->event.size ? total - row->event.size : 0;
-    return true;
+    const bool known = !negative[0] && !negative[1] && event.size >= event.extra;
+    return (before_add(&rows->before, time, change, known ? event.extra : BEFORE_NO_TOTAL) || csv_no_memory(csv)) &&
+           (!known || calls_add(&rows->import->calls, time, KEY_COUNTERS, &event));
+}
+
+/* Adds the totals of a row of the framework's allocator. Totals count a block until its release, also if another
+ * stream uses it longer. */
+static bool add_totals(struct rows *rows, const struct row *row)
+{
+    const int64_t size = (int64_t)(row->event.size < MOST_SIZE ? row->event.size : MOST_SIZE);
+    if (row->event.pool != WEIR_TRACE_NONE) {
+        return true;
+    }
+    rows->several = rows->several || (rows->has_first && row->event.device != rows->first.device);
+    rows->first = rows->has_first ? rows->first : row->event;
+    rows->has_first = true;
+    rows->named_bytes += row->has_alloc ? 0 : row->event.size;
+    return (!row->has_alloc || add_total(rows, row, rows->totals, row->alloc, size)) &&
+           (!row->gave_back || add_total(rows, row, rows->totals_after, row->released, -size));
 }
 
 static bool add_block(struct rows *rows, const struct row *row)
@@ -131,7 +163,29 @@ static bool add_block(struct rows *rows, const struct row *row)
 static bool add_row(void *ctx)
 {
     struct row row;
-    return read_row(ctx, &row) && note_total(ctx, &row) && add_block(ctx, &row);
+    return read_row(ctx, &row) && add_block(ctx, &row) && add_totals(ctx, &row);
+}
+
+/* Adds a part of the memory from before the recording. */
+static bool add_unnamed(void *ctx, uint64_t bytes, uint64_t freed)
+{
+    struct rows *rows = ctx;
+    struct call_list *calls = &rows->import->calls;
+    const uint64_t key = rows->count++;
+    weir_trace_event event = rows->first;
+    const bool stays = freed == BEFORE_NEVER;
+    event.kind = WEIR_TRACE_PRIOR;
+    event.size = !stays ? bytes : bytes > rows->named_bytes ? bytes - rows->named_bytes : 0;
+    if (event.size == 0) {
+        return true;
+    }
+    rows->unnamed_bytes += event.size;
+    if (!calls_tag(&rows->import->builder, &rows->import->tags, BEFORE_TAG, strlen(BEFORE_TAG), &event.tag) ||
+        !calls_add(calls, 0, key, &event)) {
+        return false;
+    }
+    event.kind = WEIR_TRACE_FREE;
+    return stays || calls_add(calls, freed, key, &event);
 }
 
 static bool note_rows(const struct rows *rows)
@@ -140,8 +194,11 @@ static bool note_rows(const struct rows *rows)
         "one row for each block: the file has no requests (sizes are the allocator's, in KB), no "
         "addresses, threads or segments, and names no streams that used a block";
     struct trace_builder *builder = &rows->import->builder;
+    static const char apart[] = "the totals are those of the framework's allocator, without the graph engine's pool";
     return builder_note(builder, always, strlen(always)) &&
-           builder_note_count(builder, rows->first_live, "bytes were live before the record and have no rows") &&
+           builder_note_count(builder, rows->unnamed_bytes, "bytes were live before the record and have no rows") &&
+           (rows->engine == 0 || rows->several || !rows->has_first ||
+            builder_recorded_note(builder, apart, strlen(apart))) &&
            builder_note_count(builder, rows->engine,
                               "rows (cann::) are of the graph engine: no stream, and pool 0 of their own") &&
            builder_note_count(builder, rows->backwards, "rows end before they begin; these blocks stay live") &&
@@ -161,12 +218,15 @@ bool operator_memory_read(struct csv_import *import)
         .duration = csv_column(csv, "Duration(us)"),
         .stream = csv_column(csv, "Stream Ptr"),
         .device = csv_column(csv, "Device Type|Device|Device_id"),
-        .total = csv_column(csv, "Allocation Total Allocated(MB)"),
-        .first_time = UINT64_MAX,
+        .totals = {csv_column(csv, "Allocation Total Allocated(MB)"), csv_column(csv, "Allocation Total Reserved(MB)")},
+        .totals_after = {csv_column(csv, "Release Total Allocated(MB)"), csv_column(csv, "Release Total Reserved(MB)")},
     };
-    if (!csv_each(import, add_row, &rows)) {
-        return false;
+    bool done = csv_each(import, add_row, &rows) && (rows.several || before_find(&rows.before, add_unnamed, &rows));
+    if (done) {
+        calls_sort(&import->calls, false);
+        calls_keep_changes(&import->calls, rows.several);
+        done = note_rows(&rows) && calls_write(&import->calls, calls_begin(&import->calls));
     }
-    calls_sort(&import->calls, false);
-    return note_rows(&rows) && calls_write(&import->calls, calls_begin(&import->calls));
+    before_free(&rows.before);
+    return done;
 }

@@ -105,6 +105,10 @@ struct profile {
     uint32_t used_streams; /* number of streams that events of the trace use */
     uint32_t used_threads;
 
+    struct before before;
+    uint64_t unnamed_bytes; /* live before the recording, and in no record of the file */
+    uint64_t stayed_bytes;  /* of them, and of the blocks that the file frees, those that are not freed */
+
     uint32_t block_count;
     uint64_t prior_bytes;
     uint64_t priors;
@@ -116,6 +120,17 @@ struct profile {
 };
 
 /* --- records of the readers --- */
+
+/* Signed times as unsigned numbers of the same order, and back. */
+static uint64_t time_order(int64_t time_ns)
+{
+    return (uint64_t)time_ns ^ UINT64_C(1) << 63;
+}
+
+static int64_t time_of_order(uint64_t order)
+{
+    return (int64_t)(order ^ UINT64_C(1) << 63);
+}
 
 bool profile_no_memory(struct profile *profile)
 {
@@ -157,6 +172,7 @@ void profile_drop(struct profile *profile)
     id_map_free(&profile->call_by_correlation);
     id_map_free(&profile->object_by_key);
     id_map_free(&profile->device_used);
+    before_free(&profile->before);
     free(profile->names);
     free(profile->streams);
     free(profile->threads);
@@ -271,9 +287,15 @@ bool profile_add(struct profile *profile, struct profile_item item)
     item.block = NO_ITEM;
     item.launched = false;
     item.prior = false;
+    item.unnamed = false;
     item.dropped = false;
     profile->items[profile->item_count++] = item;
     return true;
+}
+
+bool profile_total(struct profile *profile, int64_t time_ns, int64_t change, uint64_t total)
+{
+    return before_add(&profile->before, time_order(time_ns), change, total) || profile_no_memory(profile);
 }
 
 bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_ns, uint32_t thread, uint32_t name)
@@ -515,6 +537,32 @@ static void find_tags(struct profile *profile)
     }
 }
 
+/* --- memory from before the recording --- */
+
+/* Adds the free of a block that only the totals of the file show, in a space of its own. */
+static bool add_unnamed(void *ctx, uint64_t bytes, uint64_t freed)
+{
+    struct profile *profile = ctx;
+    struct profile_item item = {.kind = PROFILE_FREE,
+                                .device = profile->only_device,
+                                .stream = WEIR_TRACE_NONE,
+                                .name = WEIR_TRACE_NONE,
+                                .size = bytes,
+                                .key = profile->item_count};
+    if (freed == BEFORE_NEVER) {
+        profile->stayed_bytes = bytes;
+        return true;
+    }
+    item.time_ns = time_of_order(freed);
+    profile->unnamed_bytes += bytes;
+    if (!profile_thread(profile, 0, &item.thread) || !profile_space(profile, UINT64_MAX, item.device, &item.space) ||
+        !profile_add(profile, item)) {
+        return false;
+    }
+    profile->items[profile->item_count - 1].unnamed = true;
+    return true;
+}
+
 /* --- streams --- */
 
 static void forget_streams(struct profile *profile)
@@ -674,6 +722,13 @@ static bool object_number(struct profile *profile, uint64_t key, uint32_t *objec
     return id_map_put(&profile->object_by_key, key, *object) || profile_no_memory(profile);
 }
 
+/* Sets *tag to the tag of the memory from before the recording. */
+static bool before_tag(struct profile *profile, uint32_t *tag)
+{
+    uint32_t name;
+    return profile_name(profile, BEFORE_TAG, strlen(BEFORE_TAG), &name) && tag_of(profile, name, tag);
+}
+
 static bool emit_block(struct profile *profile, weir_trace_kind kind, struct profile_item *item)
 {
     weir_trace_event event = make_event(profile, kind, item);
@@ -681,10 +736,13 @@ static bool emit_block(struct profile *profile, weir_trace_kind kind, struct pro
     event.id = block;
     event.device = item->device;
     event.size = item->size;
-    event.address = profile->options.addresses ? item->key : 0;
+    event.address = profile->options.addresses && !item->unnamed ? item->key : 0;
     event.stream = stream_number(profile, item->stream);
     if (kind == WEIR_TRACE_PRIOR) {
         event.time_ns = 0;
+        if (item->unnamed && !before_tag(profile, &event.tag)) {
+            return false;
+        }
     } else {
         event.thread = thread_number(profile, item->thread);
         if (!tag_of(profile, item->name, &event.tag)) {
@@ -741,6 +799,24 @@ static bool drop_repeated_frees(struct profile *profile)
     return true;
 }
 
+/* Emits a block for the memory that was live before the recording and is not freed. The totals count the blocks too
+ * that the file frees. The block is on the stream that runs most work. */
+static bool emit_stayed(struct profile *profile)
+{
+    struct id_map main_of = {0};
+    struct profile_item item = {
+        .kind = PROFILE_FREE, .device = profile->only_device, .stream = WEIR_TRACE_NONE, .unnamed = true};
+    if (profile->stayed_bytes <= profile->prior_bytes) {
+        return true;
+    }
+    item.size = profile->stayed_bytes - profile->prior_bytes;
+    profile->unnamed_bytes += item.size;
+    const bool done = find_main_streams(profile, &main_of) && use_main_stream(profile, &main_of, &item) &&
+                      emit_block(profile, WEIR_TRACE_PRIOR, &item);
+    id_map_free(&main_of);
+    return done;
+}
+
 static bool emit_priors(struct profile *profile)
 {
     size_t count = 0;
@@ -760,14 +836,14 @@ static bool emit_priors(struct profile *profile)
     qsort(priors, count, sizeof(struct profile_item *), by_device_and_key);
     bool done = true;
     for (size_t i = 0; i < count && done; i++) {
-        profile->prior_bytes += priors[i]->size;
+        profile->prior_bytes += priors[i]->unnamed ? 0 : priors[i]->size;
+        profile->priors += !priors[i]->unnamed;
         /* emit_block stores the block's number in the item of its free, where emit_memory reads it */
         done = emit_block(profile, WEIR_TRACE_PRIOR, priors[i]);
         priors[i]->prior = true;
     }
-    profile->priors = count;
     free(priors);
-    return done;
+    return done && emit_stayed(profile);
 }
 
 /* If the item allocates at the address of a live block, emits a free of that block first. */
@@ -898,7 +974,10 @@ static bool add_notes(struct profile *profile)
                       profile->priors, profile->prior_bytes)) {
         return false;
     }
-    return note_streams(profile) &&
+    return profile_note_count(profile, profile->unnamed_bytes,
+                              "bytes were live before the recording and have no records: the totals of the file show "
+                              "them") &&
+           note_streams(profile) &&
            profile_note_count(
                profile, profile->guessed,
                profile->call_count > 0
@@ -941,6 +1020,9 @@ static bool build(struct profile *profile, struct trace **out)
         return false;
     }
     apply_calls(profile);
+    if (profile->device_count == 1 && !before_find(&profile->before, add_unnamed, profile)) {
+        return false;
+    }
     if (profile->item_count > 1) {
         qsort(profile->items, profile->item_count, sizeof(*profile->items), by_time);
     }

@@ -16,6 +16,7 @@
  * - If work has other device numbers than memory (ROCm), and there is one device of each, the two are one device.
  * - A free without an allocation is of a block that was live before the recording (`p`). An allocation at the address
  *   of a live block means that a free was lost; the trace gets one.
+ * - Memory from before the recording that no free names becomes blocks of their own (`p`), if the file has totals.
  *
  * Functions that return bool fill in the error before they return false. Costs: 64 bytes for each record until the end,
  * and a sort.
@@ -23,6 +24,7 @@
 #ifndef WEIR_BENCHMARKS_PROFILE_H
 #define WEIR_BENCHMARKS_PROFILE_H
 
+#include "before.h"
 #include "trace_internal.h"
 
 #define PROFILE_MAX_STREAM ((UINT64_C(1) << 52) - 1)
@@ -57,6 +59,7 @@ struct profile_item {
     uint16_t kind;
     bool launched; /* the host call that launched the work or the wait is known */
     bool prior;    /* FREE: the block was live before the recording */
+    bool unnamed;  /* FREE: the file names no such block: its totals show it */
     bool dropped;
     /* FREE: at first the index of the item that allocates the block, later the block's number in the trace */
     uint32_t block;
@@ -95,6 +98,10 @@ bool profile_launch(struct profile *profile, uint64_t correlation, int64_t time_
 bool profile_has_launch(const struct profile *profile, uint64_t correlation);
 /* Adds a range of a host thread. The name of the range becomes the tag of the thread's allocations during the range. */
 bool profile_range(struct profile *profile, uint32_t thread, int64_t start_ns, int64_t end_ns, uint32_t name);
+
+/* Adds the bytes that the recorded allocator had allocated after a memory event, and by how many the event changed them
+ * (before.h). The readers of files with one device with memory call it; `total` may be BEFORE_NO_TOTAL. */
+bool profile_total(struct profile *profile, int64_t time_ns, int64_t change, uint64_t total);
 
 /* Adds a note to the trace. */
 bool profile_note(struct profile *profile, const char *format, ...) TRACE_PRINTF(2, 3);

@@ -9,8 +9,6 @@
  */
 #include "sqlite_read.h"
 
-#include <inttypes.h>
-
 #define MOST_SIZE (INT64_C(1) << 62)
 
 struct reader {
@@ -20,16 +18,28 @@ struct reader {
     int64_t allocator; /* id of the text "PTA": totals are read from this component */
     uint32_t thread;
     uint64_t empty;
-    int64_t first_time;
+    int64_t first_time; /* of the totals of PTA */
     int64_t first_allocated;
     int64_t reserved;
     bool has_totals;
+    bool rows_have_totals; /* rows of blocks have totals */
 };
 
-enum { MEMORY_SIZE, MEMORY_ALLOCATED, MEMORY_RELEASED, MEMORY_NAME, MEMORY_IDLE, MEMORY_STREAM, MEMORY_DEVICE };
+enum {
+    MEMORY_SIZE,
+    MEMORY_ALLOCATED,
+    MEMORY_RELEASED,
+    MEMORY_NAME,
+    MEMORY_IDLE,
+    MEMORY_STREAM,
+    MEMORY_DEVICE,
+    MEMORY_TOTAL,
+    MEMORY_TOTAL_AFTER
+};
 
-static const char *const memory_columns[] = {"size",      "allocationTime", "releaseTime", "name", "activeReleaseTime",
-                                             "streamPtr", "deviceId",       NULL};
+static const char *const memory_columns[] = {
+    "size",     "allocationTime",           "releaseTime",           "name", "activeReleaseTime", "streamPtr",
+    "deviceId", "allocationTotalAllocated", "releaseTotalAllocated", NULL};
 
 /* Reads the device, the stream and the tag of a block. */
 static bool read_place(struct reader *reader, struct sqlite_scan *scan, struct profile_item *item)
@@ -49,6 +59,32 @@ static bool read_place(struct reader *reader, struct sqlite_scan *scan, struct p
     item->stream = WEIR_TRACE_NONE;
     return (!has_stream || profile_stream(reader->profile, item->device, stream, &item->stream)) &&
            profile_space(reader->profile, 0, item->device, &item->space);
+}
+
+/* Adds the total in a column, which the row has after its block was allocated or released. Rows of the graph engine,
+ * which have no stream, have totals of its own pool. */
+static bool add_total(struct reader *reader, struct sqlite_scan *scan, unsigned column, int64_t time, int64_t change)
+{
+    int64_t total;
+    bool known;
+    if (!sqlite_scan_integer(scan, column, &total, &known)) {
+        return false;
+    }
+    known = known && total > 0;
+    reader->rows_have_totals = reader->rows_have_totals || known;
+    return profile_total(reader->profile, time, change, known ? (uint64_t)total : BEFORE_NO_TOTAL);
+}
+
+static bool read_totals(struct reader *reader, struct sqlite_scan *scan, int64_t size)
+{
+    int64_t begin;
+    int64_t release;
+    bool begins;
+    bool released;
+    return sqlite_scan_integer(scan, MEMORY_ALLOCATED, &begin, &begins) &&
+           sqlite_scan_integer(scan, MEMORY_RELEASED, &release, &released) &&
+           (!begins || add_total(reader, scan, MEMORY_TOTAL, begin, size)) &&
+           (!released || add_total(reader, scan, MEMORY_TOTAL_AFTER, release, -size));
 }
 
 static bool read_block(void *ctx, struct sqlite_scan *scan)
@@ -79,6 +115,9 @@ static bool read_block(void *ctx, struct sqlite_scan *scan)
     if (size == 0) {
         reader->empty++;
         return true;
+    }
+    if (item.stream != WEIR_TRACE_NONE && !read_totals(reader, scan, size)) {
+        return false;
     }
     item.size = (uint64_t)size;
     item.kind = PROFILE_ALLOC;
@@ -131,12 +170,6 @@ static bool read_total(void *ctx, struct sqlite_scan *scan)
 static bool add_notes(struct reader *reader)
 {
     struct profile *profile = reader->profile;
-    if (reader->has_totals && !profile_note(profile,
-                                            "the recorded allocator held %" PRId64 " bytes at its first record; "
-                                            "the file names no block that was live before",
-                                            reader->first_allocated)) {
-        return false;
-    }
     return profile_note(profile,
                         "sizes are those of the recorded allocator, after rounding; the file has no addresses and "
                         "no host threads, and does not say which stream a kernel ran on by the same number") &&
@@ -156,7 +189,10 @@ bool ascend_db_parse(struct sqlite_file *file, const struct trace_source *source
                 profile_thread(reader.profile, 0, &reader.thread) &&
                 sqlite_read_names(file, "STRING_IDS", reader.profile, &reader.names, "PTA", &reader.allocator) &&
                 sqlite_read_table(file, "OP_MEMORY", memory_columns, 3, read_block, &reader) &&
-                sqlite_read_table(file, "MEMORY_RECORD", total_columns, 4, read_total, &reader) && add_notes(&reader);
+                sqlite_read_table(file, "MEMORY_RECORD", total_columns, 4, read_total, &reader) &&
+                (!reader.has_totals || reader.rows_have_totals ||
+                 profile_total(reader.profile, reader.first_time, 0, (uint64_t)reader.first_allocated)) &&
+                add_notes(&reader);
     if (done) {
         done = profile_finish(reader.profile, out);
     } else {

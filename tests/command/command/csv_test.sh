@@ -54,6 +54,16 @@ for file in operator memscope rmm rmm.gz plan plan.xz; do
     "$weir" info "$file.wtr" | tail -n +2 >second
     cmp -s first second || complain "$file: the imported trace differs: $(diff first second)"
 done
+# The totals of a file are the row of the recorded allocator; calls and places of free memory are not known.
+good '  recorded         4.00 MiB  1.333            -              -         -       -          -       -       -' \
+    replay operator --strategy caching --no-timing
+"$weir" replay operator --strategy caching --no-timing --json >out || complain 'no JSON of totals'
+for member in device_calls device_calls_after_peak largest_free_bytes; do
+    [ "$(awk '/"strategy": "recorded"/ { on = 1 } on && /"'$member'"/ { print; exit }' out)" = "      \"$member\": null," ] ||
+        complain "the JSON of totals knows $member"
+done
+[ "$("$weir" replay operator --strategy caching --csv | awk -F, '$3 == "recorded" { print $6, $8, $9, $12, $13 }')" = \
+    '4194304  1048576  ' ] || complain 'the CSV of totals'
 good 'it asked for 4.00 MiB; how much was free is not recorded' replay rmm
 
 "$weir" import -q record -o record.wtr || complain "weir import record"

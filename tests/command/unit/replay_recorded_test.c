@@ -415,6 +415,32 @@ TEST(one_device_of_several)
     trace_free(both);
 }
 
+/* Without segments, totals are the reserved bytes: the first one also before its event, the largest one with the most
+ * live bytes that it has. Free memory has no place and calls of the device are not known. */
+TEST(totals_are_the_reserved_bytes)
+{
+    struct replay_result result = run_text("#wtr 1\n"
+                                           "p 0 1048576 0\n"
+                                           "a 0 1 1048576 0 0 addr=0x10000000\n"
+                                           "v 1 4194304 2097152\n"
+                                           "a 2 2 2097152 0 0 addr=0x20000000\n"
+                                           "v 3 8388608 4194304\n"
+                                           "a 4 3 1048576 0 0 addr=0x30000000\n"
+                                           "f 5 2 0 0\n"
+                                           "v 6 2097152 3145728\n");
+    assert_int_equal(result.peak_reserved_bytes, 8 * MIB);
+    assert_int_equal(result.peak_live_bytes, 5 * MIB);
+    assert_int_equal(result.worst_event, 5);
+    assert_int_equal(result.free_bytes, 3 * MIB);
+    assert_int_equal(result.largest_free_bytes, 0);
+    assert_true(result.lacks_addresses);
+    assert_true(result.lacks_calls);
+    assert_int_equal(result.points[0].reserved, 4 * MIB);
+    assert_int_equal(result.peak.live_bytes, 5 * MIB);
+    assert_string_equal(result.note, "reserved bytes are the totals of the file, which has no segments");
+    replay_result_free(&result);
+}
+
 TEST(a_trace_without_history_shows_one_moment)
 {
     static const struct {
@@ -429,6 +455,9 @@ TEST(a_trace_without_history_shows_one_moment)
         {"#wtr 1\ns 0 + 0x10000000 2097152 0\ns 1 - 0x10000000 2097152 0\n", true, false},
         {"#wtr 1\ns 0 + 0x10000000 2097152 0\no 1 512 0\n", true, false},
         {"#wtr 1\na 0 0 512 0 0\n", false, false},
+        {"#wtr 1\na 0 0 512 0 0\nv 1 4096 512\n", true, false},
+        {"#wtr 1\na 0 0 512 0 0\nv 1 0 512\n", false, false},
+        {"#wtr 1\nv 1 4096 512\n", false, false},
         {"#wtr 1\nm 1 I snapshot\n", false, false},
         {"#wtr 1\n", false, false},
     };

@@ -12,6 +12,7 @@ struct facts {
     uint64_t allocs;
     uint64_t frees;
     uint64_t bytes;
+    uint64_t before; /* bytes that were live before the recording */
     uint64_t peak;
     uint64_t counters;
     uint32_t streams;
@@ -48,6 +49,8 @@ static struct facts gather(const char *name)
             facts.bytes += entry->event.size;
             sizes[entry->index] = entry->event.size;
             live += entry->event.size;
+        } else if (entry->event.kind == WEIR_TRACE_PRIOR) {
+            facts.before += entry->event.size;
         } else if (entry->event.kind == WEIR_TRACE_FREE) {
             facts.frees++;
             live -= sizes[entry->index];
@@ -60,21 +63,28 @@ static struct facts gather(const char *name)
     return facts;
 }
 
+/* The conversions lack the memory from before the recording: of its bytes, in small_rank0, three parts are freed. */
 TEST(test_conversions)
 {
-    static const char *const pairs[][2] = {
-        {"ascend/small_rank0_operator_memory.csv", "ascend/ascend_small_rank0.wtr.xz"},
-        {"ascend/llm_train_rank_0_operator_memory.csv.xz", "ascend/ascend_llm_train_rank_0.wtr.xz"},
-        {"planning/A.1048576.csv", "planning/minimalloc_A.1048576.wtr.xz"},
-        {"planning/somas_tensors_resnet50.csv", "planning/somas_tensors_resnet50.wtr.xz"},
+    static const struct {
+        const char *imported;
+        const char *converted;
+        uint64_t before;
+        size_t parts_freed;
+    } pairs[] = {
+        {"ascend/small_rank0_operator_memory.csv", "ascend/ascend_small_rank0.wtr.xz", 981461504, 3},
+        {"ascend/llm_train_rank_0_operator_memory.csv.xz", "ascend/ascend_llm_train_rank_0.wtr.xz", 4514074624, 0},
+        {"planning/A.1048576.csv", "planning/minimalloc_A.1048576.wtr.xz", 0, 0},
+        {"planning/somas_tensors_resnet50.csv", "planning/somas_tensors_resnet50.wtr.xz", 0, 0},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        const struct facts found = gather(pairs[i][0]);
-        const struct facts expected = gather(pairs[i][1]);
-        print_message("%s\n", pairs[i][0]);
+        const struct facts found = gather(pairs[i].imported);
+        const struct facts expected = gather(pairs[i].converted);
+        print_message("%s\n", pairs[i].imported);
         assert_true(found.allocs > 100);
         assert_int_equal(found.allocs, expected.allocs);
-        assert_int_equal(found.frees, expected.frees);
+        assert_int_equal(found.before, pairs[i].before);
+        assert_int_equal(found.frees, expected.frees + pairs[i].parts_freed);
         assert_int_equal(found.bytes, expected.bytes);
         assert_int_equal(found.peak, expected.peak);
         assert_int_equal(found.streams, expected.streams);

@@ -132,6 +132,10 @@ static void check_refused(weir_status status, const char *message)
     "#note " count " allocations have no stream in the file: each is on the stream of the next work that its thread "  \
     "launches, else of the last, else of most work\n"
 
+#define NOTE_BEFORE(bytes)                                                                                             \
+    "#note " bytes " bytes were live before the recording and have no records: the totals of the file show them\n"
+#define BEFORE "@0 (live before the recording)\n"
+
 #define NOTE_MAIN(count)                                                                                               \
     "#note " count " allocations have no stream in the file: each is on the stream of its device that runs most "      \
     "work\n"
@@ -149,15 +153,53 @@ TEST(test_a_step)
     kernel("void gemm<float>(int)", 0, 7, "95", "12.500", 9);
     memory(PID, 101, "70", CUDA, 0, 4096, -1024, 512, 2097152);
     end();
-    check_trace(HEAD
-                "#note 512 bytes were live when the window began; the file names only those blocks of them that it "
-                "frees\n" NOTE_SIZES
-                "#note streams of the file: 0 = 7\n" NOTE_STREAM("1") "@0 aten::mm\n"
-                                                                      "a 0 0 1024 0 0 addr=0x1000 @0\n"
-                                                                      "v 0 2097152 1536\n"
-                                                                      "@1 void gemm<float>(int)\n"
-                                                                      "w 7875 0 12500 @1\n"
-                                                                      "f 47875 0 0 0\n");
+    check_trace(HEAD NOTE_SIZES NOTE_BEFORE("512") "#note streams of the file: 0 = 7\n" NOTE_STREAM("1") BEFORE
+                "p 0 512 0 @0\n"
+                "@1 aten::mm\n"
+                "a 0 1 1024 0 0 addr=0x1000 @1\n"
+                "v 0 2097152 1536\n"
+                "@2 void gemm<float>(int)\n"
+                "w 7875 0 12500 @2\n"
+                "f 47875 1 0 0\n");
+}
+
+/* The totals count the blocks too that the file frees. A total of the host, whose reserved bytes are 0, counts nothing;
+ * nor do totals of several devices. */
+TEST(test_memory_from_before)
+{
+    begin();
+    memory(PID, 101, "1", CUDA, 0, 4096, -1024, 8192, 16384);
+    memory(PID, 101, "2", CUDA, 0, 4096, 512, 8704, 16384);
+    memory(PID, 101, "3", CUDA, 0, 8192, -4096, 4608, 16384);
+    end();
+    check_trace(
+        HEAD NOTE_SIZES "#note 2 blocks of 5120 bytes were live before the window and freed in it\n" NOTE_BEFORE(
+            "4096") "#note streams of the file: 0 = 0\n" NOTE_MAIN("1") "p 0 1024 0 0x1000\n"
+                                                                        "p 1 4096 0 0x2000\n" BEFORE "p 2 4096 0 @0\n"
+                                                                        "f 0 0 0 0\n"
+                                                                        "v 0 16384 8192\n"
+                                                                        "a 1000 3 512 0 0 addr=0x1000\n"
+                                                                        "f 2000 1 0 0\n");
+    begin();
+    memory(PID, 101, "1", HOST, 0, 4096, 512, 8192, 0);
+    end();
+    check_trace(HEAD "#note the file has memory events of the host only: device 0 is the host\n" NOTE_SIZES
+                     "#note streams of the file: 0 = 0\n" NOTE_MAIN("1") "a 0 0 512 0 0 addr=0x1000\nv 0 0 8192\n");
+}
+
+/* A total that falls by more than the file frees shows when the rest of the memory was freed. */
+TEST(test_memory_from_before_that_goes)
+{
+    begin();
+    memory(PID, 101, "1", CUDA, 0, 4096, 512, 8704, 16384);
+    memory(PID, 101, "2", CUDA, 0, 8192, 512, 5120, 16384);
+    end();
+    check_trace(HEAD NOTE_SIZES NOTE_BEFORE("8192") "#note streams of the file: 0 = 0\n" NOTE_MAIN("2") BEFORE
+                "p 0 4096 0 @0\np 1 4096 0 @0\n"
+                "a 0 2 512 0 0 addr=0x1000\n"
+                "v 0 16384 8704\n"
+                "a 1000 3 512 0 0 addr=0x2000\n"
+                "f 1000 0 0 1\n");
 }
 
 TEST(test_tags)

@@ -16,24 +16,29 @@ TEST(test_torch_npu)
     becomes(
         COLUMNS
         "aten::mul,12.5,1736412474720984.920\t,1736412474720990.000\t,1736412474720989.730\t,5.080\t,4.810\t,"
-        "954.01220703125,1452.0,954.0,953.0,1452.0,953.0,1162636336,NPU:0\r\n"
-        "aten::add,0.5,1736412474720985.000\t,,,,,954.0,1452.0,954.0,,,,1162636336,NPU:0\r\n"
+        "954.01220703125,1452.0,954.0,954.00048828125,1452.0,953.0,1162636336,NPU:0\r\n"
+        "aten::add,0.5,1736412474720985.000\t,,,,,954.0126953125,1452.0,954.0,,,,1162636336,NPU:0\r\n"
         "aten::mul,1.0,1736412474720986.000\t,1736412474720987.000\t,1736412474720999.000\t,1.000\t,13.000\t,"
-        "954.0,1452.0,954.0,,,,77,NPU:0\r\n"
+        "954.013671875,1454.0,954.0,,,,77,NPU:0\r\n"
         "cann::ReduceSum7,64.0,1736412474720987.720\t,1736412474720988.700\t,,0.98,,3.1,74.75,,0.1,74.75,,,NPU:0\r\n",
         HEAD "#note 1000341504 bytes were live before the record and have no rows\n"
              "#note 1 rows (cann::) are of the graph engine: no stream, and pool 0 of their own\n"
-             "@0 aten::mul\na 0 0 12800 0 0 @0\n"
-             "@1 aten::add\na 80 1 512 0 0 @1\n"
-             "a 1080 2 1024 1 0 @0\n"
-             "@2 cann::ReduceSum7\na 2800 3 65536 2 0 pool=0 @2\n"
-             "f 3780 3 2 0\n"
-             "f 5080 0 0 0\n"
-             "f 14080 2 1 0\n");
+             "#note recorded: the totals are those of the framework's allocator, without the graph engine's pool\n"
+             "@3 (live before the recording)\np 0 1000341504 0 @3\n"
+             "@0 aten::mul\na 0 1 12800 0 0 @0\n"
+             "v 0 1522532352 1000354304\n"
+             "@1 aten::add\na 80 2 512 0 0 @1\n"
+             "a 1080 3 1024 1 0 @0\n"
+             "v 1080 1524629504 1000355840\n"
+             "@2 cann::ReduceSum7\na 2800 4 65536 2 0 pool=0 @2\n"
+             "f 3780 4 2 0\n"
+             "f 5080 1 0 0\n"
+             "v 5080 1522532352 1000342016\n"
+             "f 14080 3 1 0\n");
 }
 
 /* The older form has no columns of active times, and its rows may be out of order. If only the release of the block is
- * known, it counts as the free. */
+ * known, it counts as the free. The second total is 2 KiB below what the rows explain: memory from before was freed. */
 TEST(test_older)
 {
     becomes("Name,Size(KB),Allocation Time(us),Release Time(us),Duration(us),Allocation Total Allocated(MB),"
@@ -41,9 +46,11 @@ TEST(test_older)
             "b,2,30,40,10,1,2,1,2,NPU:3\n"
             "a,1,10,30,20,1,2,1,2,NPU:3\n",
             HEAD "#note 1047552 bytes were live before the record and have no rows\n"
-                 "@1 a\na 0 0 1024 0 0 d=3 @1\n"
-                 "@0 b\na 20000 1 2048 0 0 d=3 @0\n"
-                 "f 20000 0 0 0\nf 30000 1 0 0\n");
+                 "@2 (live before the recording)\np 0 2048 0 d=3 @2\np 1 1045504 0 d=3 @2\n"
+                 "@1 a\na 0 2 1024 0 0 d=3 @1\n"
+                 "v 0 2097152 1048576\n"
+                 "@0 b\na 20000 3 2048 0 0 d=3 @0\n"
+                 "f 20000 2 0 0\nf 20000 0 0 0\nf 30000 3 0 0\n");
     becomes(
         "Name,Size(KB),Allocation Time(us),Release Time(us),Active Release Time(us),Device Type\na,1,10,,12,NPU:0\n",
         HEAD "@0 a\na 0 0 1024 0 0 @0\nf 2000 0 0 0\n");
@@ -72,16 +79,20 @@ TEST(test_unknown_times)
                     "C,3,10,N/A,N/A,N/A,N/A,N/A,1,1,1,1,1,N/A,N/A\n"
                     "D,0,10,10,N/A,N/A,N/A,N/A,1,1,1,1,1,5,NPU:0\n"
                     "E,1,12,11,N/A,N/A,N/A,N/A,1,1,1,1,1,5,NPU:0\n",
-            HEAD "#note 1 rows end before they begin; these blocks stay live\n"
+            HEAD "#note 1042432 bytes were live before the record and have no rows\n"
+                 "#note 1 rows end before they begin; these blocks stay live\n"
                  "#note 1 frees are of blocks from before the record; these are live at its start\n"
                  "@1 B\n"
                  "p 0 2048 0 @1\n"
+                 "@5 (live before the recording)\n"
+                 "p 1 1042432 0 @5\n"
                  "@0 A\n"
-                 "p 1 1024 0 @0\n"
-                 "@2 C\na 0 2 3072 1 0 @2\n"
-                 "@3 D\na 0 3 1 0 0 @3\nf 0 3 0 0\n"
-                 "@4 E\na 2000 4 1024 0 0 @4\n"
-                 "f 10000 1 0 0\n");
+                 "p 2 1024 0 @0\n"
+                 "@2 C\na 0 3 3072 1 0 @2\n"
+                 "@3 D\na 0 4 1 0 0 @3\nf 0 4 0 0\n"
+                 "v 0 1048576 1048576\n"
+                 "@4 E\na 2000 5 1024 0 0 @4\n"
+                 "f 10000 2 0 0\n");
 }
 
 TEST(test_devices)

@@ -87,8 +87,8 @@ typedef struct weir_trace_info {
     uint64_t notes;
     bool has_addresses; /* the trace has blocks, and the address of each is known */
     bool has_stacks;    /* tags have call stacks */
-    bool has_segments;  /* the trace has the device memory of the recorded allocator: weir_trace_replay knows the
-                           strategy "recorded" */
+    bool has_segments;  /* the trace has the device memory of the recorded allocator, or totals of it:
+                           weir_trace_replay knows the strategy "recorded" */
     uint64_t captures;  /* graphs that are captured in the trace */
 } weir_trace_info;
 
