@@ -62,7 +62,7 @@ function end_command() {
 /^```/ && !fence {
     fence = 1
     console = $0 == "```console"
-    code = $0 ~ /^```(c|cc|cpp|cmake|make|sh|bash|python)$/
+    code = $0 ~ /^```(c|cc|cpp|cmake|make|sh|bash|python|rust|js)$/
     if (code && pass == 1) {
         file = dir "/code." ++codes
         printf "" > file
