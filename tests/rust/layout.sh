@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# layout.sh SOURCE CC: the structs and the functions of the crate's sys.rs are those of the headers: each offset, and the number of
-# each function's parameters.
+# layout.sh SOURCE CC: the structs and the functions of the crate's sys.rs are those of the headers: the offset and the
+# size of each member, and the kind of each parameter.
 set -euo pipefail
 source=$1 cc=$2
 command -v rustc >/dev/null && rustc --version >/dev/null 2>&1 || { echo 'skipped: no rustc'; exit 77; }
@@ -10,17 +10,17 @@ sys=$source/bindings/rust/src/sys.rs
 includes=$(find "$source"/core/include "$source"/allocators/include "$source"/bindings -name '*.h' -path '*/include/weir/*' \
     -printf '-I%h/.. ' | tr ' ' '\n' | sort -u | tr '\n' ' ')
 
-# Both programs print the size of each struct, and the offset of each member.
+# Both programs print the size of each struct, and the offset and the size of each member.
 awk -v c="$scratch/layout.c" -v rust="$scratch/layout.rs" -v sys="$sys" '
     BEGIN {
         print "#include <stdio.h>\n#include <weir/acl.h>\n#include <weir/budget.h>\n#include <weir/cuda.h>\n#include <weir/heap.h>\n#include <weir/sim.h>\nint main(void)\n{" > c
-        print "#![allow(dead_code)]\n#[path = \"" sys "\"]\nmod sys;\nfn main() {" > rust
+        print "#![allow(dead_code)]\n#[path = \"" sys "\"]\nmod sys;\nfn size<T, M>(_: fn(&T) -> &M) -> usize {\n    std::mem::size_of::<M>()\n}\nfn main() {" > rust
     }
     /^pub struct / { name = $3; printf "    printf(\"%s %%zu\\n\", sizeof(%s));\n", name, name > c
         printf "    println!(\"%s {}\", std::mem::size_of::<sys::%s>());\n", name, name > rust }
     /^    pub(\(crate\))? [a-z_]+:/ && name != "" { member = $2; sub(/:.*/, "", member)
-        printf "    printf(\"%s.%s %%zu\\n\", offsetof(%s, %s));\n", name, member, name, member > c
-        printf "    println!(\"%s.%s {}\", std::mem::offset_of!(sys::%s, %s));\n", name, member, name, member > rust }
+        printf "    printf(\"%s.%s %%zu %%zu\\n\", offsetof(%s, %s), sizeof(((%s *)0)->%s));\n", name, member, name, member, name, member > c
+        printf "    println!(\"%s.%s {} {}\", std::mem::offset_of!(sys::%s, %s), size(|s: &sys::%s| &s.%s));\n", name, member, name, member, name, member > rust }
     /^}/ { name = "" }
     END { print "    return 0;\n}" > c; print "}" > rust }' "$sys"
 # shellcheck disable=SC2086
