@@ -16,7 +16,7 @@ static const struct csv_format {
     csv_reader *read;
 } formats[] = {
     {"torch_npu memory_record.csv", {"Component", "Timestamp(us)"}, memory_record_read},
-    {"msMemScope CSV", {"Event", "Event Type", "Timestamp(ns)|Timestamp(us)", "Ptr", "Attr"}, memscope_read},
+    {"msMemScope", {"Event", "Event Type", "Timestamp(ns)|Timestamp(us)", "Ptr", "Attr"}, memscope_read},
     {"torch_npu operator_memory.csv",
      {"Name", "Size(KB)", "Allocation Time(us)", "Release Time(us)|Duration(us)"},
      operator_memory_read},

@@ -1,5 +1,6 @@
-/* memscope.c: the CSV that msMemScope (earlier msLeaks) dumps: one row for each event, of the driver (HAL), of pools of
- * frameworks (PTA and PTA_WORKSPACE of torch_npu, MINDSPORE, ATB), and of operators and markers.
+/* memscope.c: the CSV that msMemScope (earlier msLeaks) dumps, and its database (sqlite_memscope.c): one row for each
+ * event, of the driver (HAL), of pools of frameworks (PTA and PTA_WORKSPACE of torch_npu, MINDSPORE, ATB), and of
+ * operators and markers.
  *
  * A file with events of pools gives the blocks of the pools. The driver's blocks in such a file are the memory of the
  * pools and of the runtime, which cannot be told apart, so they are left out. A file with driver events only gives the
@@ -45,7 +46,27 @@ struct memscope {
     bool several;
 };
 
-/* Finds the value of a key in "{addr:1,size:2,owner:}". */
+static bool ends_key(char letter)
+{
+    return letter == ':' || letter == '"';
+}
+
+/* Returns the value between the end of its key and the comma at `stop`, or without its quotes. */
+static struct csv_field value_behind(const char *at, const char *stop, const char *end)
+{
+    const char *colon = memchr(at, ':', (size_t)(stop - at));
+    at = colon != NULL ? colon + 1 : stop;
+    while (at < stop && *at == ' ') {
+        at++;
+    }
+    const bool quoted = at < stop && *at == '"';
+    at += quoted;
+    const char *quote = quoted ? memchr(at, '"', (size_t)(end - at)) : NULL;
+    return (struct csv_field){.text = at, .length = (size_t)((quote != NULL ? quote : stop) - at)};
+}
+
+/* Finds the value of a key in "{addr:1,size:2,owner:}", as the CSV file has it, or in {"addr":"1","size":"2"}, as the
+ * database has it. */
 static bool attribute(struct csv_field attributes, const char *key, struct csv_field *value)
 {
     const size_t key_length = strlen(key);
@@ -60,12 +81,11 @@ static bool attribute(struct csv_field attributes, const char *key, struct csv_f
     while (at < end) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         const char *stop = comma != NULL ? comma : end;
-        while (at < stop && *at == ' ') {
+        while (at < stop && (*at == ' ' || *at == '"')) {
             at++;
         }
-        if ((size_t)(stop - at) > key_length && at[key_length] == ':' && memcmp(at, key, key_length) == 0) {
-            value->text = at + key_length + 1;
-            value->length = (size_t)(stop - value->text);
+        if ((size_t)(stop - at) > key_length && memcmp(at, key, key_length) == 0 && ends_key(at[key_length])) {
+            *value = value_behind(at + key_length, stop, end);
             return true;
         }
         at = stop + 1;
@@ -159,7 +179,7 @@ static bool add_memory(struct memscope *dump, bool alloc, uint64_t time)
     weir_trace_event event = blank_event(alloc ? WEIR_TRACE_ALLOC : WEIR_TRACE_FREE);
     const enum level level = level_of(csv_get(csv, dump->type), &event.pool);
     uint64_t key = 0;
-    if (level == LEVEL_NONE || csv_is(device, "host") || (alloc && csv_empty(device))) {
+    if (level == LEVEL_NONE || csv_is(device, "host") || csv_is(device, "cpu") || (alloc && csv_empty(device))) {
         dump->host++;
         return true;
     }

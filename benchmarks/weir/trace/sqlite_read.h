@@ -6,6 +6,8 @@
 
 bool ascend_db_parse(struct sqlite_file *file, const struct trace_source *source, const struct trace_limits *limits,
                      struct trace **out, struct trace_error *error);
+bool memscope_db_parse(struct sqlite_file *file, const char *table, const struct trace_source *source,
+                       const struct trace_limits *limits, struct trace **out, struct trace_error *error);
 bool nsys_parse(struct sqlite_file *file, const struct trace_source *source, const struct trace_limits *limits,
                 struct trace **out, struct trace_error *error);
 

@@ -37,7 +37,7 @@ good 'no addresses, threads or segments' info operator
 good 'peak live  3.00 MiB' info operator
 good 'source     torch_npu memory_record.csv' info record
 good 'operator_memory.csv of the same folder has the blocks' info record
-good 'source     msMemScope CSV' info memscope
+good 'source     msMemScope' info memscope
 good 'the file names no streams' info memscope
 good 'source     RMM log' info rmm
 good 'which streams use a block' info rmm

@@ -4,7 +4,7 @@
 #define OLD_COLUMNS "ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr\n"
 #define COLUMNS                                                                                                        \
     "ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr,Call Stack(Python),Call Stack(C)\n"
-#define HEAD "#src msMemScope CSV\n#clock ns\n"
+#define HEAD "#src msMemScope\n#clock ns\n"
 #define POOLS "#note blocks of the framework's pools; the file names no streams: each device has one here\n"
 #define DRIVER                                                                                                         \
     "#note memory of the driver (HAL); the file has no events of a framework's pool; the file names no streams: each " \

@@ -153,6 +153,54 @@ TEST(test_ascend_devices)
                                         "f 20 1 1 0\n");
 }
 
+/* --- msMemScope --- */
+
+#define MEMSCOPE(table)                                                                                                \
+    "CREATE TABLE " table " (ID INTEGER, Event TEXT, 'Event Type' TEXT, Name TEXT, 'Timestamp(ns)' INTEGER, "          \
+    "'Process Id' INTEGER, 'Thread Id' INTEGER, 'Device Id' TEXT, Ptr TEXT, Attr TEXT, 'Call Stack(Python)' TEXT, "    \
+    "'Call Stack(C)' TEXT)"
+#define MEMSCOPE_HEAD                                                                                                  \
+    "#wtr 1\n#src msMemScope\n#clock ns\n"                                                                             \
+    "#note blocks of the framework's pools; the file names no streams: each device has one here\n"
+
+/* The rows of the database are those of the CSV file: attributes as JSON, quotes around names and stacks, numbers as
+ * numbers. Memory of the host is left out. */
+TEST(test_memscope)
+{
+    MAKE(
+        MEMSCOPE("memscope_dump"),
+        "INSERT INTO memscope_dump VALUES (1, 'SYSTEM', 'START_TRACE', 'N/A', 1000, 11, 11, 'N/A', 'N/A', '{}', '', '')",
+        "INSERT INTO memscope_dump VALUES (3, 'MALLOC', 'PTA', 'N/A', 1300, 11, 12, '0', '0x3039', "
+        "'{\"allocation_id\":\"2\",\"addr\":\"0x3039\",\"size\":\"512\",\"total\":\"2097152\",\"used\":\"1024\","
+        "\"owner\":\"PTA@ops@a, b\"}', '', '')",
+        "INSERT INTO memscope_dump VALUES (2, 'MALLOC', 'PTA', 'N/A', 1200, 11, 11, '0', '0x2000', "
+        "'{\"allocation_id\":\"1\", \"addr\": \"0x2000\", \"size\": \"512\", \"total\":2097152, \"used\":512}', "
+        "'\"train.py(10): \"\"step\nmain.py(3): main\n\"', '')",
+        "INSERT INTO memscope_dump VALUES (4, 'MSTX', 'Mark', '\"step, 1 \"', 1360, 11, 11, '0', 'N/A', '{}', '', '')",
+        "INSERT INTO memscope_dump VALUES (5, 'MALLOC', 'HOST', 'N/A', 1365, 11, 11, 'cpu', '0x9', "
+        "'{\"size\":\"9\"}', '', '')",
+        "INSERT INTO memscope_dump VALUES (6, 'FREE', 'PTA', 'N/A', 1400, 11, 11, '0', '0x3039', "
+        "'{\"size\":\"512\",\"total\":\"4194304\",\"used\":\"512\"}', NULL, NULL)");
+    check_trace(MEMSCOPE_HEAD "#note 1 events of host memory or of unknown kinds of memory are left out\n"
+                              "m 0 I START_TRACE\n"
+                              "@1 train.py(10): \"\"step\n"
+                              "a 200 0 512 0 1 addr=0x2000 @1\n"
+                              "v 200 2097152 512\n"
+                              "@0 PTA@ops@a, b\n"
+                              "a 300 1 512 0 0 addr=0x3039 @0\n"
+                              "m 360 I step, 1\n"
+                              "f 400 1 0 1\n"
+                              "v 400 4194304 512\n");
+    MAKE(MEMSCOPE("leaks_dump"),
+         "INSERT INTO leaks_dump VALUES (1, 'MALLOC', 'PTA', '', 5, 1, 1, '0', '16', '{\"size\":\"64\"}', '', '')");
+    check_trace(MEMSCOPE_HEAD "a 0 0 64 0 0 addr=0x10\n");
+    MAKE(MEMSCOPE("memscope_dump"),
+         "INSERT INTO memscope_dump VALUES (1, 'MALLOC', 'PTA', '', 5, 1, 1, '0', 'x', '{}', '', '')");
+    check_refused(WEIR_ERR_INVALID, "dir/t.db:2: field 4 (Ptr): expected an address, got \"x\"");
+    MAKE("CREATE TABLE memscope_dump (\"Event\" TEXT)");
+    check_refused(WEIR_ERR_INVALID, "dir/t.db: table memscope_dump has no column Event Type");
+}
+
 TEST(test_ascend_refused)
 {
     MAKE(OP_MEMORY);
@@ -337,8 +385,8 @@ TEST(test_nsys_refused)
 /* --- databases that are no profiles, or hostile --- */
 
 #define OTHER                                                                                                          \
-    "dir/t.db: is a SQLite database without the table OP_MEMORY (torch_npu's profiler with profile_memory=True) or "   \
-    "CUDA_GPU_MEMORY_USAGE_EVENTS (nsys profile --cuda-memory-usage=true)"
+    "dir/t.db: is a SQLite database without the table OP_MEMORY (torch_npu's profiler with profile_memory=True), "     \
+    "CUDA_GPU_MEMORY_USAGE_EVENTS (nsys profile --cuda-memory-usage=true) or memscope_dump (msMemScope)"
 
 TEST(test_other_databases)
 {
