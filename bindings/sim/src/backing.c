@@ -128,14 +128,29 @@ weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t addres
     return WEIR_OK;
 }
 
-weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size, uint64_t offset)
+weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size, int file,
+                                  uint64_t offset)
 {
     WEIR_ASSERT(!backing->on || contains(backing, address, size));
     if (backing->on && mmap(pointer(address), (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                            backing->physical_file, (off_t)offset) == MAP_FAILED) {
+                            file >= 0 ? file : backing->physical_file, (off_t)offset) == MAP_FAILED) {
         return WEIR_ERR_NO_MEMORY;
     }
     return WEIR_OK;
+}
+
+weir_status weir__sim_backing_move(weir__sim_backing *backing, uint64_t address, uint64_t size, uint64_t offset)
+{
+    WEIR_ASSERT(!backing->on || contains(backing, address, size));
+    for (uint64_t done = 0; backing->on && done < size;) {
+        const ssize_t written =
+            pwrite(backing->physical_file, pointer(address + done), (size_t)(size - done), (off_t)(offset + done));
+        if (written <= 0) {
+            return WEIR_ERR_NO_MEMORY;
+        }
+        done += (uint64_t)written;
+    }
+    return weir__sim_backing_map(backing, address, size, -1, offset);
 }
 
 weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address, uint64_t size)
@@ -148,11 +163,12 @@ weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address,
     return WEIR_OK;
 }
 
-void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size)
+void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size, int file)
 {
     if (backing->on) {
         /* The contents of fresh physical memory are unspecified: a host that cannot punch holes in a file keeps the old
          * contents. */
-        (void)fallocate(backing->physical_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+        (void)fallocate(file >= 0 ? file : backing->physical_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        (off_t)offset, (off_t)size);
     }
 }

@@ -4,7 +4,8 @@
  * ranges. Placement is first fit by address, so the same calls give the same addresses and neighbouring regions do
  * occur. Guarantee: held bytes (regions and physical memory) never exceed the capacity at the time of the call, and
  * every byte of the capacity can be allocated: like a device with page tables, the simulator has no fragmentation of
- * its own. Cost: O(log ranges) for every call.
+ * its own. Under a shared limit the same holds for all simulators together, and memory in common counts there once.
+ * Cost: O(log ranges) for every call.
  */
 #include "sim_internal.h"
 
@@ -13,7 +14,7 @@
 /* A free range of addresses, a region, a reservation or a mapping, depending on the set it is in. */
 struct extent {
     weir__interval range; /* first member */
-    uint32_t physical;    /* mapping: index of the mapped physical memory */
+    uint32_t physical;    /* mapping: index of the mapped physical memory; region: 1 + index, 0: none */
 };
 
 enum {
@@ -117,6 +118,10 @@ weir_status weir__sim_memory_init(weir_sim *sim)
     weir__sim_memory *memory = &sim->memory;
     const weir_sim_config *config = &sim->config;
     memory->capacity = config->capacity_bytes;
+    if (config->shared_limit != NULL) {
+        weir__shared_limit_join(config->shared_limit, &memory->member);
+        memory->joined = true;
+    }
     memory->extents = (weir__slab)WEIR__SLAB_INIT(struct extent, 0, 64);
     uint64_t alignment =
         config->region_granularity_bytes > config->page_bytes ? config->region_granularity_bytes : config->page_bytes;
@@ -145,23 +150,51 @@ weir_status weir__sim_memory_init(weir_sim *sim)
     return WEIR_OK;
 }
 
+/* --- capacity --- */
+
+static void give_to_limit(weir_sim *sim, uint64_t size)
+{
+    if (sim->config.shared_limit != NULL && size > 0) {
+        weir__shared_limit_give(sim->config.shared_limit, size);
+    }
+}
+
+/* Counts memory that is about to be taken. Returns false if the device has no room for it. */
+static bool hold(weir_sim *sim, uint64_t size)
+{
+    weir__sim_memory *memory = &sim->memory;
+    weir_shared_limit *limit = sim->config.shared_limit;
+    if (memory->held > memory->capacity || size > memory->capacity - memory->held ||
+        (limit != NULL && !weir__shared_limit_take(limit, size, NULL))) {
+        return false;
+    }
+    memory->held += size;
+    memory->peak = memory->held > memory->peak ? memory->held : memory->peak;
+    return true;
+}
+
+/* Counts memory no more. Memory in common has left the process's share of the limit at its export. */
+static void unhold(weir_sim *sim, uint64_t size, bool is_common)
+{
+    WEIR_ASSERT(sim->memory.held >= size && (!is_common || sim->memory.common >= size));
+    sim->memory.held -= size;
+    if (is_common) {
+        sim->memory.common -= size;
+    } else {
+        give_to_limit(sim, size);
+    }
+}
+
 void weir__sim_memory_fini(weir_sim *sim)
 {
+    weir__sim_share_fini(sim);
+    if (sim->memory.joined) {
+        give_to_limit(sim, sim->memory.held - sim->memory.common);
+        weir__shared_limit_leave(sim->config.shared_limit, &sim->memory.member);
+    }
     weir__sim_backing_fini(&sim->memory.backing);
     weir__slab_fini(&sim->memory.extents);
     free(sim->memory.physical);
-}
-
-static bool fits(const weir__sim_memory *memory, uint64_t size)
-{
-    return memory->held <= memory->capacity && size <= memory->capacity - memory->held;
-}
-
-static void hold(weir__sim_memory *memory, uint64_t size)
-{
-    WEIR_ASSERT(fits(memory, size));
-    memory->held += size;
-    memory->peak = memory->held > memory->peak ? memory->held : memory->peak;
 }
 
 static weir__sim_op_info now_info(const weir_sim *sim, const char *what)
@@ -185,56 +218,10 @@ static void audit_taken(weir_sim *sim, uint64_t address, uint64_t size, const ch
     }
 }
 
-/* --- regions --- */
+/* --- physical memory --- */
 
-weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *address)
-{
-    WEIR_ASSERT_HELD(&sim->lock);
-    weir__sim_memory *memory = &sim->memory;
-    if (!fits(memory, size)) {
-        return WEIR_ERR_NO_MEMORY;
-    }
-    uint64_t start = 0;
-    weir_status status = extent_take(memory, &memory->free_addresses, &memory->regions, size, &start);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    status = weir__sim_backing_commit(&memory->backing, start, size);
-    if (status != WEIR_OK) {
-        extent_free(memory, &memory->regions, &memory->free_addresses, exactly(&memory->regions, start, size));
-        return status;
-    }
-    hold(memory, size);
-    audit_given(sim, start, size, false);
-    *address = start;
-    return WEIR_OK;
-}
-
-weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size)
-{
-    WEIR_ASSERT_HELD(&sim->lock);
-    weir__sim_memory *memory = &sim->memory;
-    struct extent *region = exactly(&memory->regions, address, size);
-    if (region == NULL) {
-        return weir_refuse(WEIR_ERR_INVALID, "weir_device_region_free: %llu bytes at %#llx are no region",
-                           (unsigned long long)size, (unsigned long long)address);
-    }
-    weir_status status = weir__sim_backing_hide(&memory->backing, address, size);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    audit_taken(sim, address, size, "region_free");
-    extent_free(memory, &memory->regions, &memory->free_addresses, region);
-    WEIR_ASSERT(memory->held >= size);
-    memory->held -= size;
-    return WEIR_OK;
-}
-
-/* --- virtual memory --- */
-
-/* Returns the descriptor of a handle of physical memory, or NULL. A handle is (generation << 32) + index + 1, so a
- * stale handle differs from a new one with the same descriptor. */
-static weir__sim_physical *physical_of(weir__sim_memory *memory, weir_vm_handle handle, uint32_t *index)
+/* A handle is (generation << 32) + index + 1, so a stale handle differs from a new one with the same descriptor. */
+weir__sim_physical *weir__sim_physical_of(weir__sim_memory *memory, weir_vm_handle handle, uint32_t *index)
 {
     uint64_t i = (handle & UINT32_MAX) - 1;
     if ((handle & UINT32_MAX) == 0 || i >= memory->physical_count) {
@@ -265,7 +252,7 @@ static weir_status physical_slot(weir__sim_memory *memory, uint32_t *index)
         memory->physical_capacity = capacity;
     }
     *index = memory->physical_count++;
-    memory->physical[*index] = (weir__sim_physical){.generation = 0};
+    memory->physical[*index] = (weir__sim_physical){.file = -1};
     return WEIR_OK;
 }
 
@@ -273,12 +260,114 @@ static void physical_slot_free(weir__sim_memory *memory, uint32_t index)
 {
     WEIR_ASSERT(index < memory->physical_count && memory->physical[index].mappings == 0);
     weir__sim_physical *physical = &memory->physical[index];
-    physical->size = 0;
-    physical->mappings = 0;
-    physical->generation++;
-    physical->offset = memory->physical_free;
+    *physical =
+        (weir__sim_physical){.generation = physical->generation + 1, .offset = memory->physical_free, .file = -1};
     memory->physical_free = index + 1;
 }
+
+static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t size)
+{
+    if (!memory->backing.on) {
+        return;
+    }
+    weir__sim_backing_discard(&memory->backing, offset, size, -1);
+    weir__intervals placed = {.root = NULL};
+    struct extent *e = extent_add(memory, &placed, offset, offset + size);
+    if (e != NULL) { /* when out of host memory, these offsets stay unused; enough other offsets are left */
+        extent_free(memory, &placed, &memory->free_offsets, e);
+    }
+}
+
+/* Finds an offset in the physical file. Accounting mode has no file, and the offset stays 0. */
+static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *physical, uint64_t size)
+{
+    if (!memory->backing.on) {
+        return WEIR_OK;
+    }
+    weir__sim_share_collect(memory, unplace_physical);
+    weir__intervals placed = {.root = NULL};
+    weir_status status = extent_take(memory, &memory->free_offsets, &placed, size, &physical->offset);
+    if (status == WEIR_OK) {
+        WEIR_ASSERT(placed.root != NULL);
+        /* the extent is not needed: the descriptor keeps offset and size */
+        weir__slab_put(&memory->extents, placed.root);
+    }
+    return status;
+}
+
+/* Ends physical memory that nothing maps any more. */
+static void physical_end(weir_sim *sim, uint32_t index)
+{
+    weir__sim_memory *memory = &sim->memory;
+    const weir__sim_physical *physical = &memory->physical[index];
+    WEIR_ASSERT(physical->size != 0 && physical->mappings == 0);
+    const bool is_lent = physical->key != 0 && weir__sim_share_drop(sim, physical);
+    if (!physical->imported && !is_lent) {
+        unplace_physical(memory, physical->offset, physical->size);
+    }
+    physical_slot_free(memory, index);
+}
+
+/* --- regions --- */
+
+/* Takes addresses and bytes for a region that is counted already. */
+static weir_status make_region(weir__sim_memory *memory, uint64_t size, uint64_t *address)
+{
+    weir_status status = extent_take(memory, &memory->free_addresses, &memory->regions, size, address);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct extent *region = exactly(&memory->regions, *address, size);
+    region->physical = 0;
+    status = weir__sim_backing_commit(&memory->backing, *address, size);
+    if (status != WEIR_OK) {
+        extent_free(memory, &memory->regions, &memory->free_addresses, region);
+    }
+    return status;
+}
+
+weir_status weir__sim_region_alloc(weir_sim *sim, uint64_t size, uint64_t *address)
+{
+    WEIR_ASSERT_HELD(&sim->lock);
+    uint64_t start = 0;
+    if (!hold(sim, size)) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    const weir_status status = make_region(&sim->memory, size, &start);
+    if (status != WEIR_OK) {
+        unhold(sim, size, false);
+        return status;
+    }
+    audit_given(sim, start, size, false);
+    *address = start;
+    return WEIR_OK;
+}
+
+weir_status weir__sim_region_free(weir_sim *sim, uint64_t address, uint64_t size)
+{
+    WEIR_ASSERT_HELD(&sim->lock);
+    weir__sim_memory *memory = &sim->memory;
+    struct extent *region = exactly(&memory->regions, address, size);
+    if (region == NULL) {
+        return weir_refuse(WEIR_ERR_INVALID, "weir_device_region_free: %llu bytes at %#llx are no region",
+                           (unsigned long long)size, (unsigned long long)address);
+    }
+    weir_status status = weir__sim_backing_hide(&memory->backing, address, size);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    audit_taken(sim, address, size, "region_free");
+    const bool is_common = region->physical != 0 && memory->physical[region->physical - 1].key != 0;
+    if (region->physical != 0) {
+        memory->physical[region->physical - 1].mappings = 0;
+        physical_end(sim, region->physical - 1);
+    }
+    extent_free(memory, &memory->regions, &memory->free_addresses, region);
+    unhold(sim, size, is_common);
+    return WEIR_OK;
+}
+
+/* --- virtual memory --- */
 
 weir_status weir__sim_vm_reserve(weir_sim *sim, uint64_t size, uint64_t *address)
 {
@@ -304,56 +393,86 @@ weir_status weir__sim_vm_release(weir_sim *sim, uint64_t address, uint64_t size)
     return WEIR_OK;
 }
 
-/* Finds an offset in the physical file. Accounting mode has no file, and the offset stays 0. */
-static weir_status place_physical(weir__sim_memory *memory, weir__sim_physical *physical, uint64_t size)
+/* Makes physical memory without contents. Counts nothing. */
+static weir_status make_physical(weir__sim_memory *memory, uint64_t size, uint32_t *index)
 {
-    if (!memory->backing.on) {
-        return WEIR_OK;
+    weir_status status = physical_slot(memory, index);
+    if (status != WEIR_OK) {
+        return status;
     }
-    weir__intervals placed = {.root = NULL};
-    weir_status status = extent_take(memory, &memory->free_offsets, &placed, size, &physical->offset);
-    if (status == WEIR_OK) {
-        WEIR_ASSERT(placed.root != NULL);
-        /* the extent is not needed: the descriptor keeps offset and size */
-        weir__slab_put(&memory->extents, placed.root);
+    weir__sim_physical *physical = &memory->physical[*index];
+    status = place_physical(memory, physical, size);
+    if (status != WEIR_OK) {
+        physical_slot_free(memory, *index);
+        return status;
     }
-    return status;
+    physical->size = size;
+    return WEIR_OK;
 }
 
-static void unplace_physical(weir__sim_memory *memory, uint64_t offset, uint64_t size)
+static weir_vm_handle handle_of(const weir__sim_memory *memory, uint32_t index)
 {
-    if (!memory->backing.on) {
-        return;
-    }
-    weir__sim_backing_discard(&memory->backing, offset, size);
-    weir__intervals placed = {.root = NULL};
-    struct extent *e = extent_add(memory, &placed, offset, offset + size);
-    if (e != NULL) { /* when out of host memory, these offsets stay unused; enough other offsets are left */
-        extent_free(memory, &placed, &memory->free_offsets, e);
-    }
+    WEIR_ASSERT(index < memory->physical_count && memory->physical[index].size != 0);
+    return ((uint64_t)memory->physical[index].generation << 32) + index + 1;
 }
 
 weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *handle)
 {
     WEIR_ASSERT_HELD(&sim->lock);
-    weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
-    if (!fits(memory, size)) {
+    if (!hold(sim, size)) {
         return WEIR_ERR_NO_MEMORY;
     }
-    weir_status status = physical_slot(memory, &index);
+    const weir_status status = make_physical(&sim->memory, size, &index);
     if (status != WEIR_OK) {
+        unhold(sim, size, false);
         return status;
     }
-    weir__sim_physical *physical = &memory->physical[index];
-    status = place_physical(memory, physical, size);
-    if (status != WEIR_OK) {
-        physical_slot_free(memory, index);
-        return status;
+    *handle = handle_of(&sim->memory, index);
+    return WEIR_OK;
+}
+
+weir_status weir__sim_physical_adopt(weir__sim_memory *memory, const weir__sim_physical *adopted,
+                                     weir_vm_handle *handle)
+{
+    WEIR_ASSERT(adopted->size != 0 && adopted->mappings == 0 && adopted->imported);
+    uint32_t index = 0;
+    const weir_status status = physical_slot(memory, &index);
+    if (status == WEIR_OK) {
+        const uint32_t generation = memory->physical[index].generation;
+        memory->physical[index] = *adopted;
+        memory->physical[index].generation = generation;
+        *handle = handle_of(memory, index);
     }
-    physical->size = size;
-    hold(memory, size);
-    *handle = ((uint64_t)physical->generation << 32) + index + 1;
+    return status;
+}
+
+weir_status weir__sim_region_physical(weir_sim *sim, uint64_t address, weir__sim_physical **physical, uint64_t *size)
+{
+    WEIR_ASSERT_HELD(&sim->lock);
+    weir__sim_memory *memory = &sim->memory;
+    struct extent *region = floor_of(&memory->regions, address);
+    uint32_t index = 0;
+    *physical = NULL;
+    if (region == NULL || region->range.start != address) {
+        return WEIR_OK;
+    }
+    *size = region->range.end - address;
+    if (region->physical == 0) {
+        const uint64_t pages = (*size + sim->config.page_bytes - 1) & ~(sim->config.page_bytes - 1);
+        weir_status status = make_physical(memory, pages, &index);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        status = weir__sim_backing_move(&memory->backing, address, *size, memory->physical[index].offset);
+        if (status != WEIR_OK) {
+            physical_end(sim, index);
+            return status;
+        }
+        memory->physical[index].mappings = 1;
+        region->physical = index + 1;
+    }
+    *physical = &memory->physical[region->physical - 1];
     return WEIR_OK;
 }
 
@@ -368,7 +487,7 @@ weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle)
     WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
-    weir__sim_physical *physical = physical_of(memory, handle, &index);
+    weir__sim_physical *physical = weir__sim_physical_of(memory, handle, &index);
     if (physical == NULL) {
         return no_physical("weir_device_vm_destroy", handle);
     }
@@ -376,10 +495,13 @@ weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle)
         return weir_refuse(WEIR_ERR_BUSY, "weir_device_vm_destroy: the memory of handle %#llx is mapped",
                            (unsigned long long)handle);
     }
-    unplace_physical(memory, physical->offset, physical->size);
-    WEIR_ASSERT(memory->held >= physical->size);
-    memory->held -= physical->size;
-    physical_slot_free(memory, index);
+    const uint64_t size = physical->size;
+    const bool is_common = physical->key != 0;
+    const bool is_own = !physical->imported;
+    physical_end(sim, index);
+    if (is_own) {
+        unhold(sim, size, is_common);
+    }
     return WEIR_OK;
 }
 
@@ -390,7 +512,7 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
     WEIR_ASSERT_HELD(&sim->lock);
     weir__sim_memory *memory = &sim->memory;
     uint32_t index = 0;
-    weir__sim_physical *physical = physical_of(memory, handle, &index);
+    weir__sim_physical *physical = weir__sim_physical_of(memory, handle, &index);
     const struct extent *reservation = floor_of(&memory->reservations, address);
     if (physical == NULL) {
         return no_physical(mapping_call, handle);
@@ -413,7 +535,7 @@ weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, wei
     if (mapping == NULL) {
         return WEIR_ERR_NO_MEMORY;
     }
-    weir_status status = weir__sim_backing_map(&memory->backing, address, size, physical->offset);
+    weir_status status = weir__sim_backing_map(&memory->backing, address, size, physical->file, physical->offset);
     if (status != WEIR_OK) {
         extent_remove(memory, &memory->mappings, mapping);
         return status;

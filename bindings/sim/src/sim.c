@@ -1,9 +1,9 @@
 /* sim.c: create and destroy, statistics, and the public functions of the auditor.
  *
  * The parts: stream.c (time, streams, events, work), effects.c (effects of work at their virtual time), memory.c and
- * backing.c (addresses and bytes), sim_device.c (the device table), prices.c, fault.c, and the separate auditor
- * (audit.c, report.c). The auditor is told of operations and ignores their times. ranges.c and slab.c are the two data
- * structures.
+ * backing.c (addresses and bytes), share.c (memory of several processes), sim_device.c (the device table), prices.c,
+ * fault.c, and the separate auditor (audit.c, report.c). The auditor is told of operations and ignores their times.
+ * ranges.c and slab.c are the two data structures.
  */
 #include "sim_internal.h"
 
@@ -15,6 +15,9 @@
 static void fill_config(weir_sim_config *config)
 {
     bool backed = config->mode == WEIR_SIM_BACKED;
+    if (config->capacity_bytes == 0 && config->shared_limit != NULL) {
+        config->capacity_bytes = weir__shared_limit_bytes(config->shared_limit);
+    }
     if (config->capacity_bytes == 0) {
         config->capacity_bytes = (uint64_t)(backed ? 1 : 64) << 30;
     }

@@ -179,6 +179,9 @@ static weir_status memory_info(void *ctx, uint64_t *free_bytes, uint64_t *total_
     weir__sim_lock(sim);
     *free_bytes = sim->memory.capacity > sim->memory.held ? sim->memory.capacity - sim->memory.held : 0;
     *total_bytes = sim->memory.capacity;
+    if (sim->config.shared_limit != NULL) {
+        weir__shared_limit_lower(sim->config.shared_limit, free_bytes, total_bytes);
+    }
     weir__sim_unlock(sim);
     return WEIR_OK;
 }

@@ -12,6 +12,7 @@
 #include "audit.h"
 #include "shared/assert.h"
 #include "shared/intervals.h"
+#include "shared/shared_limit.h"
 #include "shared/slab.h"
 
 #include <pthread.h>
@@ -35,12 +36,15 @@ weir_status weir__sim_backing_init(weir__sim_backing *backing, uint64_t size, ui
 void weir__sim_backing_fini(weir__sim_backing *backing);
 /* Gives a range fresh, poisoned, accessible memory. */
 weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t address, uint64_t size);
-/* Maps physical memory at a range. */
-weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size, uint64_t offset);
+/* Maps physical memory at a range: of a file of another process, or of the simulator's own (file -1). */
+weir_status weir__sim_backing_map(weir__sim_backing *backing, uint64_t address, uint64_t size, int file,
+                                  uint64_t offset);
+/* Makes a committed range physical memory: its contents move into the file, and the range maps them. */
+weir_status weir__sim_backing_move(weir__sim_backing *backing, uint64_t address, uint64_t size, uint64_t offset);
 /* Makes a range inaccessible. Committed contents are lost; mapped physical memory keeps its contents. */
 weir_status weir__sim_backing_hide(weir__sim_backing *backing, uint64_t address, uint64_t size);
-/* Discards the contents of physical memory. */
-void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size);
+/* Discards the contents of physical memory; `file` as above. */
+void weir__sim_backing_discard(weir__sim_backing *backing, uint64_t offset, uint64_t size, int file);
 
 /* --- memory.c: addresses, capacity, regions, virtual memory --- */
 
@@ -50,12 +54,27 @@ typedef struct weir__sim_physical {
     uint64_t offset;
     uint32_t mappings;
     uint32_t generation;
+    uint64_t key; /* under `limit`: the memory is exported, or imported; 0: neither */
+    weir_shared_limit *limit;
+    bool imported;
+    int file; /* imported, in backed mode: the exporter's physical file; else -1 */
 } weir__sim_physical;
+
+/* A range of the physical file whose memory is destroyed here while other processes hold it. */
+typedef struct weir__sim_lent {
+    struct weir__sim_lent *next;
+    weir_shared_limit *limit;
+    uint64_t key;
+    uint64_t offset;
+    uint64_t size;
+} weir__sim_lent;
 
 typedef struct weir__sim_memory {
     uint64_t capacity;
     uint64_t held;
+    uint64_t common; /* part of held: exported */
     uint64_t peak;
+    bool joined; /* `member` is in config.shared_limit */
     weir__slab extents;
     weir__intervals free_addresses; /* for regions */
     weir__intervals free_virtual;   /* for reservations */
@@ -67,6 +86,8 @@ typedef struct weir__sim_memory {
     uint32_t physical_count;
     uint32_t physical_capacity;
     uint32_t physical_free; /* 1 + index of the first free descriptor; 0: none */
+    weir__sim_lent *lent;
+    weir__limit_member member; /* of config.shared_limit, if there is one */
     weir__sim_backing backing;
 } weir__sim_memory;
 
@@ -80,10 +101,28 @@ weir_status weir__sim_vm_create(weir_sim *sim, uint64_t size, weir_vm_handle *ha
 weir_status weir__sim_vm_destroy(weir_sim *sim, weir_vm_handle handle);
 weir_status weir__sim_vm_map(weir_sim *sim, uint64_t address, uint64_t size, weir_vm_handle handle);
 weir_status weir__sim_vm_unmap(weir_sim *sim, uint64_t address, uint64_t size);
+/* Returns the descriptor of a handle of physical memory, or NULL, and its index. */
+weir__sim_physical *weir__sim_physical_of(weir__sim_memory *memory, weir_vm_handle handle, uint32_t *index);
+/* Makes a handle for memory that another process holds. */
+weir_status weir__sim_physical_adopt(weir__sim_memory *memory, const weir__sim_physical *adopted,
+                                     weir_vm_handle *handle);
+/* Returns the physical memory of the region that begins at an address, and the region's size; a region that has none
+ * gets it: the region then maps it. *physical is NULL if there is no such region. */
+weir_status weir__sim_region_physical(weir_sim *sim, uint64_t address, weir__sim_physical **physical, uint64_t *size);
 /* Returns a pointer to the bytes of a range, or NULL in accounting mode or if part of the range has no memory. */
 void *weir__sim_memory_bytes(weir_sim *sim, uint64_t address, uint64_t size);
 /* Reports as leaks, to the auditor, all reservations and unmapped physical memory that the program still holds. */
 void weir__sim_memory_leaks(weir_sim *sim);
+
+/* --- share.c: memory that processes hold in common --- */
+
+/* Drops exported or imported memory that is being destroyed. Returns true if its range of the physical file is lent to
+ * other processes from now on. */
+bool weir__sim_share_drop(weir_sim *sim, const weir__sim_physical *physical);
+/* Takes lent ranges back that no process holds any more. Calls `take_back` for each. */
+void weir__sim_share_collect(weir__sim_memory *memory,
+                             void (*take_back)(weir__sim_memory *memory, uint64_t offset, uint64_t size));
+void weir__sim_share_fini(weir_sim *sim);
 
 /* --- effects.c: effects of queued work, applied when virtual time reaches them --- */
 

@@ -65,16 +65,23 @@ WEIR_API weir_status weir_shared_limit_destroy(weir_shared_limit *limit);
  * held. WEIR_ERR_INVALID: an argument is NULL or 0. */
 WEIR_API weir_status weir_shared_limit_set(weir_shared_limit *limit, uint64_t limit_bytes);
 
+/* Counts memory that the program takes without a pool, and counts it no more. WEIR_ERR_LIMIT: the limit has no room for
+ * it. WEIR_ERR_INVALID: an argument is NULL or 0, or the process does not hold so much. */
+WEIR_API weir_status weir_shared_limit_take(weir_shared_limit *limit, uint64_t bytes);
+WEIR_API weir_status weir_shared_limit_give(weir_shared_limit *limit, uint64_t bytes);
+
 typedef struct weir_shared_limit_stats {
     size_t struct_size;
     uint64_t limit_bytes;
     uint64_t held_bytes;      /* by all processes */
-    uint64_t own_bytes;       /* part of held_bytes: by this process */
+    uint64_t own_bytes;       /* part of held_bytes: by this process, without common_bytes */
     uint64_t peak_held_bytes; /* the most bytes held by all processes together, counted from the creation of the
                                  shared memory on */
     uint64_t processes;       /* processes that share the limit now, this one included */
     uint64_t ended_processes; /* processes that ended without weir_shared_limit_destroy while they held memory */
     uint64_t returned_bytes;  /* bytes that ended processes held, returned to the limit */
+    uint64_t common_bytes;    /* part of held_bytes: memory that one process has exported and others may have imported,
+                                 counted once (weir_sim_export in weir/sim.h) */
 } weir_shared_limit_stats;
 
 #define WEIR_SHARED_LIMIT_STATS_INIT WEIR_STRUCT_INIT(weir_shared_limit_stats)

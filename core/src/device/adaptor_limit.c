@@ -203,18 +203,16 @@ static void lower_capacity(const weir__adaptor *adaptor, weir_device_info *info)
 static void lower_room(weir__adaptor *adaptor, uint64_t *free_bytes, uint64_t *total_bytes)
 {
     struct limiter *const self = (struct limiter *)adaptor;
-    uint64_t left = 0;
-    uint64_t limit_bytes = self->limit_bytes;
-    pthread_mutex_lock(&self->lock);
     if (self->shared != NULL) {
-        weir__shared_limit_room(self->shared, &left, &limit_bytes);
-    } else {
-        left = limit_bytes - self->held_bytes;
+        weir__shared_limit_lower(self->shared, free_bytes, total_bytes);
+        return;
     }
+    pthread_mutex_lock(&self->lock);
+    const uint64_t left = self->limit_bytes - self->held_bytes;
     pthread_mutex_unlock(&self->lock);
     if (left < *free_bytes) {
         *free_bytes = left;
-        *total_bytes = limit_bytes;
+        *total_bytes = self->limit_bytes;
     }
 }
 

@@ -5,6 +5,8 @@
  * so a slot whose byte is not locked belongs to no process, and its bytes are free. Byte 0 is locked while a process
  * joins or leaves. A process refuses a file that another user owns or may open, because its owner could cut it, and an
  * access to a page that is cut off ends the process.
+ * Memory that a process has exported to others is a piece of its own in the page, with a bit for each slot that holds
+ * it.
  * Guarantee: the processes together never hold more than the limit, and nothing that an ended process held is lost to
  * it. A process that is killed inside a function leaves a page that the next one mends (the lock is robust).
  * Cost: memory that is taken or given locks the page once; blocks inside of it cost nothing.
@@ -43,7 +45,8 @@ struct weir_shared_limit {
     long process;  /* process id: a child of fork has another one */
     char path[96]; /* for shm_open */
     pthread_mutex_t members_lock;
-    weir__limit_member *members; /* of this process, linked by next */
+    weir__limit_member *members;        /* of this process, linked by next */
+    uint32_t holds[WEIR__LIMIT_COMMON]; /* by this process, of the pieces held in common; protected by page->lock */
     weir_shared_limit *next_named;
 };
 
@@ -106,16 +109,39 @@ static bool init_page(weir__limit_page *page)
     return fits;
 }
 
-static void lock_page(weir__limit_page *page)
+static bool is_held(const weir__limit_common *piece)
 {
-    if (pthread_mutex_lock(&page->lock) != EOWNERDEAD) {
-        return;
+    uint64_t holders = 0;
+    for (size_t i = 0; i < WEIR__LIMIT_WORDS; i++) {
+        holders |= piece->holders[i];
     }
+    return holders != 0;
+}
+
+/* Computes the sums anew after a holder of the lock has died, and frees a piece of which it was the last holder. */
+static void mend_page(weir__limit_page *page)
+{
     page->held_bytes = 0;
+    page->common_bytes = 0;
+    page->common_count = 0;
     for (size_t i = 0; i < WEIR_SHARED_LIMIT_PROCESSES; i++) {
         page->held_bytes += page->held_of[i];
     }
-    (void)pthread_mutex_consistent(&page->lock);
+    for (size_t i = 0; i < WEIR__LIMIT_COMMON; i++) {
+        weir__limit_common *piece = &page->common[i];
+        piece->key = is_held(piece) ? piece->key : 0;
+        page->common_bytes += piece->key != 0 ? piece->bytes : 0;
+        page->common_count += piece->key != 0;
+    }
+    page->held_bytes += page->common_bytes;
+}
+
+static void lock_page(weir__limit_page *page)
+{
+    if (pthread_mutex_lock(&page->lock) == EOWNERDEAD) {
+        mend_page(page);
+        (void)pthread_mutex_consistent(&page->lock);
+    }
 }
 
 static void unlock_page(weir__limit_page *page)
@@ -123,24 +149,59 @@ static void unlock_page(weir__limit_page *page)
     (void)pthread_mutex_unlock(&page->lock);
 }
 
+/* Takes a slot's bit out of a piece. Returns the bytes that are free now: those of the piece if no bit is left. The
+ * shared page is locked. */
+static uint64_t drop_bit(weir__limit_page *page, weir__limit_common *piece, size_t slot)
+{
+    WEIR_ASSERT(slot < WEIR_SHARED_LIMIT_PROCESSES && piece->key != 0);
+    piece->holders[slot / 64] &= ~(UINT64_C(1) << slot % 64);
+    if (is_held(piece)) {
+        return 0;
+    }
+    WEIR_ASSERT(page->common_count > 0 && page->common_bytes >= piece->bytes && page->held_bytes >= piece->bytes);
+    piece->key = 0;
+    page->common_count--;
+    page->common_bytes -= piece->bytes;
+    page->held_bytes -= piece->bytes;
+    return piece->bytes;
+}
+
 /* Gives the bytes that a slot's ended process held back to the limit. The shared page is locked. */
 static void return_slot(weir__limit_page *page, size_t slot)
 {
     WEIR_ASSERT(slot < WEIR_SHARED_LIMIT_PROCESSES && page->held_of[slot] <= page->held_bytes);
     const uint64_t held = page->held_of[slot];
+    uint64_t common = 0;
     page->held_of[slot] = 0;
     page->held_bytes -= held;
-    page->ended_processes += held != 0;
-    page->returned_bytes += held;
+    for (size_t i = 0; page->common_count > 0 && i < WEIR__LIMIT_COMMON; i++) {
+        common += page->common[i].key != 0 ? drop_bit(page, &page->common[i], slot) : 0;
+    }
+    page->ended_processes += held + common != 0;
+    page->returned_bytes += held + common;
+}
+
+/* Adds the slots that hold common pieces to the set. The shared page is locked. */
+static void add_holders(const weir__limit_page *page, uint64_t *slots)
+{
+    for (size_t i = 0; page->common_count > 0 && i < WEIR__LIMIT_COMMON; i++) {
+        for (size_t word = 0; page->common[i].key != 0 && word < WEIR__LIMIT_WORDS; word++) {
+            slots[word] |= page->common[i].holders[word];
+        }
+    }
 }
 
 /* Gives the bytes of all ended processes back to the limit. The shared page is locked. */
 static void return_ended(weir_shared_limit *limit)
 {
-    WEIR_ASSERT(limit->slot != NO_SLOT);
+    WEIR_ASSERT(limit->slot != NO_SLOT && limit->page->common_bytes <= limit->page->held_bytes);
+    weir__limit_page *page = limit->page;
+    uint64_t holders[WEIR__LIMIT_WORDS] = {0};
+    add_holders(page, holders);
     for (size_t i = 0; limit->file != NO_FILE && i < WEIR_SHARED_LIMIT_PROCESSES; i++) {
-        if (limit->page->held_of[i] != 0 && !is_in_use(limit, i)) {
-            return_slot(limit->page, i);
+        const bool holds = page->held_of[i] != 0 || (holders[i / 64] >> i % 64 & 1) != 0;
+        if (holds && !is_in_use(limit, i)) {
+            return_slot(page, i);
         }
     }
 }
@@ -190,15 +251,117 @@ uint64_t weir__shared_limit_bytes(weir_shared_limit *limit)
     return bytes;
 }
 
-void weir__shared_limit_room(weir_shared_limit *limit, uint64_t *left, uint64_t *limit_bytes)
+void weir__shared_limit_lower(weir_shared_limit *limit, uint64_t *left, uint64_t *total)
 {
     lock_page(limit->page);
     return_ended(limit);
-    *left = room_of(limit->page);
-    *limit_bytes = limit->page->limit_bytes;
+    if (room_of(limit->page) < *left) {
+        *left = room_of(limit->page);
+        *total = limit->page->limit_bytes;
+    }
     unlock_page(limit->page);
 }
 
+/* --- memory that processes hold in common --- */
+
+/* Returns the piece of a key, NULL if there is none. The shared page is locked. */
+static weir__limit_common *piece_of(weir__limit_page *page, uint64_t key)
+{
+    weir__limit_common *piece = &page->common[key % WEIR__LIMIT_COMMON];
+    WEIR_ASSERT(piece->key == 0 || (piece->bytes != 0 && is_held(piece)));
+    return key != 0 && piece->key == key ? piece : NULL;
+}
+
+/* Returns the index of a free entry; WEIR__LIMIT_COMMON if there is none. The shared page is locked. */
+static size_t free_piece(const weir__limit_page *page)
+{
+    size_t index = 0;
+    while (index < WEIR__LIMIT_COMMON && page->common[index].key != 0) {
+        index++;
+    }
+    WEIR_ASSERT(index < WEIR__LIMIT_COMMON || page->common_count == WEIR__LIMIT_COMMON);
+    return index;
+}
+
+/* Makes bytes of this process the piece of that index. Returns its key. The shared page is locked. */
+static uint64_t share_locked(weir_shared_limit *limit, size_t index, uint64_t bytes, const char *note)
+{
+    weir__limit_page *page = limit->page;
+    weir__limit_common *piece = &page->common[index];
+    WEIR_ASSERT(piece->key == 0 && bytes <= page->held_of[limit->slot]);
+    *piece = (weir__limit_common){.bytes = bytes};
+    piece->holders[limit->slot / 64] = UINT64_C(1) << limit->slot % 64;
+    memcpy(piece->note, note, sizeof(piece->note));
+    limit->holds[index] = 1;
+    __atomic_store_n(&piece->key, ++page->last_number * WEIR__LIMIT_COMMON + index, __ATOMIC_RELEASE);
+    page->held_of[limit->slot] -= bytes;
+    page->common_bytes += bytes;
+    page->common_count++;
+    return piece->key;
+}
+
+weir_status weir__shared_limit_share(weir_shared_limit *limit, uint64_t bytes, const char *note, uint64_t *key)
+{
+    WEIR_ASSERT(bytes != 0 && note != NULL);
+    weir__limit_page *page = limit->page;
+    lock_page(page);
+    return_ended(limit);
+    const size_t index = free_piece(page);
+    const bool is_held_here = bytes <= page->held_of[limit->slot];
+    if (is_held_here && index < WEIR__LIMIT_COMMON) {
+        *key = share_locked(limit, index, bytes, note);
+    }
+    unlock_page(page);
+    return !is_held_here ? WEIR_ERR_INVALID : index < WEIR__LIMIT_COMMON ? WEIR_OK : WEIR_ERR_BUSY;
+}
+
+bool weir__shared_limit_find(weir_shared_limit *limit, uint64_t key, char *note, uint64_t *bytes)
+{
+    lock_page(limit->page);
+    return_ended(limit);
+    const weir__limit_common *piece = piece_of(limit->page, key);
+    if (piece != NULL) {
+        memcpy(note, piece->note, sizeof(piece->note));
+        *bytes = piece->bytes;
+    }
+    unlock_page(limit->page);
+    return piece != NULL;
+}
+
+void weir__shared_limit_note(weir_shared_limit *limit, uint64_t key, const char *note)
+{
+    lock_page(limit->page);
+    weir__limit_common *piece = piece_of(limit->page, key);
+    WEIR_ASSERT(piece != NULL);
+    memcpy(piece->note, note, sizeof(piece->note));
+    unlock_page(limit->page);
+}
+
+bool weir__shared_limit_hold(weir_shared_limit *limit, uint64_t key)
+{
+    WEIR_ASSERT(limit->slot != NO_SLOT);
+    lock_page(limit->page);
+    weir__limit_common *piece = piece_of(limit->page, key);
+    if (piece != NULL) {
+        piece->holders[limit->slot / 64] |= UINT64_C(1) << limit->slot % 64;
+        limit->holds[piece - limit->page->common]++;
+    }
+    unlock_page(limit->page);
+    return piece != NULL;
+}
+
+bool weir__shared_limit_drop(weir_shared_limit *limit, uint64_t key)
+{
+    lock_page(limit->page);
+    weir__limit_common *piece = piece_of(limit->page, key);
+    WEIR_ASSERT(piece != NULL && limit->holds[piece - limit->page->common] > 0);
+    const bool is_last = --limit->holds[piece - limit->page->common] == 0;
+    const bool is_free = is_last && drop_bit(limit->page, piece, limit->slot) != 0;
+    unlock_page(limit->page);
+    return is_free;
+}
+
+/* --- joining and leaving --- */
 /* --- joining and leaving --- */
 
 #define OTHER_VERSION "shared memory %s was made by another version of weir"
@@ -537,6 +700,37 @@ weir_status weir_shared_limit_destroy(weir_shared_limit *limit)
     return WEIR_OK;
 }
 
+/* --- memory of the program's own --- */
+
+static weir_status refuse_bytes(const char *call, const weir_shared_limit *limit)
+{
+    return weir_refuse(WEIR_ERR_INVALID, "%s: %s", call, limit == NULL ? "limit is NULL" : "bytes is 0");
+}
+
+weir_status weir_shared_limit_take(weir_shared_limit *limit, uint64_t bytes)
+{
+    if (limit == NULL || bytes == 0) {
+        return refuse_bytes("weir_shared_limit_take", limit);
+    }
+    return weir__shared_limit_take(limit, bytes, NULL) ? WEIR_OK : WEIR_ERR_LIMIT;
+}
+
+weir_status weir_shared_limit_give(weir_shared_limit *limit, uint64_t bytes)
+{
+    if (limit == NULL || bytes == 0) {
+        return refuse_bytes("weir_shared_limit_give", limit);
+    }
+    lock_page(limit->page);
+    const uint64_t own = limit->page->held_of[limit->slot];
+    unlock_page(limit->page);
+    if (bytes > own) {
+        return weir_refuse(WEIR_ERR_INVALID,
+                           "weir_shared_limit_give: %" PRIu64 " bytes, and the process holds %" PRIu64, bytes, own);
+    }
+    weir__shared_limit_give(limit, bytes);
+    return WEIR_OK;
+}
+
 /* --- figures --- */
 
 weir_status weir_shared_limit_set(weir_shared_limit *limit, uint64_t limit_bytes)
@@ -569,6 +763,7 @@ weir_status weir_shared_limit_get_stats(weir_shared_limit *limit, weir_shared_li
         .processes = processes_of(limit),
         .ended_processes = page->ended_processes,
         .returned_bytes = page->returned_bytes,
+        .common_bytes = page->common_bytes,
     };
     unlock_page(limit->page);
     return weir_struct_report(stats, &found, sizeof(found), "weir_shared_limit_get_stats: stats");

@@ -6,6 +6,8 @@
 #ifndef TESTS_UNIT_SANDBOX_H
 #define TESTS_UNIT_SANDBOX_H
 
+#include "rig/emulated.h"
+
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -25,17 +27,6 @@
             return 1;                                                                                                  \
         }                                                                                                              \
     } while (0)
-
-/* Under QEMU (tests/project/arm64) the kernel sees the emulator's calls, addresses and limits, and not the program's
- * own. */
-static inline bool is_emulated(void)
-{
-    if (getenv("WEIR_EMULATED") != NULL) {
-        puts("the emulator's calls and limits are not this program's");
-        return true;
-    }
-    return false;
-}
 
 /* Makes the system calls fail with EPERM from now on. Returns false if this kernel has no filters. */
 static inline bool deny(const unsigned *calls, unsigned count)

@@ -1,4 +1,5 @@
-/* weir/sim.h: a stream-ordered device in one process, deterministic from a seed, with an independent auditor.
+/* weir/sim.h: a stream-ordered device of one process or of several, deterministic from a seed, with an independent
+ * auditor.
  *
  * Virtual time. There is one host clock and one clock per stream, in nanoseconds. Device calls cost host time by the
  * cost table. Work queued on a stream runs in stream order, after the waits queued before it. Nothing runs by itself:
@@ -11,6 +12,10 @@
  * The auditor judges from the operations alone, with its own happens-before clocks. It knows nothing of any pool. The
  * caller that hands out blocks (a replay, a test, a binding) announces them with weir_sim_block_alloc and
  * weir_sim_block_free, and the work that touches memory names its ranges.
+ *
+ * Simulators of several processes stand for one device if their memory counts under one limit (shared_limit in the
+ * config). Each process has its own time, streams and auditor; in common are the free memory, and memory that one
+ * process exports and others import.
  *
  * All functions are thread-safe (one lock per simulator). Results are deterministic when the calls come in a
  * deterministic order. The auditor treats all host threads as one: the order in which calls reach the simulator is the
@@ -25,6 +30,7 @@
 
 #include <weir/adaptor.h>
 #include <weir/device.h>
+#include <weir/shared_limit.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,7 +81,7 @@ WEIR_API size_t weir_sim_costs_assumed(const weir_sim_costs *costs);
 typedef struct weir_sim_config {
     size_t struct_size;
     weir_sim_mode mode;
-    uint64_t capacity_bytes;           /* 0 = 64 GiB accounting, 1 GiB backed */
+    uint64_t capacity_bytes;           /* 0 = the shared limit, or 64 GiB accounting, 1 GiB backed */
     uint64_t region_granularity_bytes; /* bytes; 0 = 2 MiB; in backed mode at least the host's page size */
     /* bytes of a virtual-memory page; 0 = 2 MiB; in backed mode at least the host's page size */
     uint64_t page_bytes;
@@ -97,6 +103,9 @@ typedef struct weir_sim_config {
      *
      * False: every access outside live blocks is a finding. */
     bool direct_access;
+    /* All memory of the device counts here too: what other simulators hold under the limit, in other processes as well,
+     * is missing, and comes back when their process ends in any way. Must outlive the simulator. NULL: none. */
+    weir_shared_limit *shared_limit;
 } weir_sim_config;
 
 #define WEIR_SIM_CONFIG_INIT WEIR_STRUCT_INIT(weir_sim_config)
@@ -184,6 +193,29 @@ WEIR_API weir_status weir_sim_copy_to_host(weir_sim *sim, weir_sim_stream *strea
 /* Backed mode: returns the bytes at an address, or NULL when the range has no memory. For inspection by tests: the
  * auditor does not see accesses through this pointer. */
 WEIR_API void *weir_sim_bytes(weir_sim *sim, uint64_t address, uint64_t size);
+
+/* --- memory of several processes ---
+ *
+ * A process exports memory, and others that use a limit of the same name import it by its key: in backed mode they see
+ * the same bytes. The memory counts once, until its exporter has destroyed it and each importer its handle, or their
+ * processes have ended. `limit` is where the memory counts; NULL: the shared_limit of the config. */
+
+/* Exports physical memory, or a region by its first address, which keeps its contents and its address. Only processes
+ * that weir_sim_admit names may import it. Exporting twice gives the same key. WEIR_ERR_INVALID: no limit, no memory of
+ * this handle or address, or less than its bytes counts under the limit as this process's. WEIR_ERR_BUSY: 512 pieces of
+ * memory are exported under the limit. WEIR_ERR_NO_MEMORY: no host memory for the bytes of the region. */
+WEIR_API weir_status weir_sim_export(weir_sim *sim, weir_shared_limit *limit, weir_vm_handle handle, uint64_t *key);
+WEIR_API weir_status weir_sim_export_region(weir_sim *sim, weir_shared_limit *limit, uint64_t address, uint64_t *key);
+/* Allows `count` processes, by their ids, to import the memory; count 0: all. WEIR_ERR_INVALID: this process exports
+ * nothing of this key. WEIR_ERR_BUSY: 15 processes have been named. */
+WEIR_API weir_status weir_sim_admit(weir_sim *sim, weir_shared_limit *limit, uint64_t key, const int32_t *processes,
+                                    size_t count);
+/* Imports memory, as a handle of *size bytes, a multiple of page_bytes, that vm_map and vm_destroy take. The key may be
+ * imported again, as another handle. WEIR_ERR_INVALID: no limit, or no memory of this key. WEIR_ERR_UNSUPPORTED: the
+ * process is not admitted, the exporter has ended or is in another PID namespace, or is in accounting mode while this
+ * simulator is backed. WEIR_ERR_NO_MEMORY: no host memory or file descriptor. */
+WEIR_API weir_status weir_sim_import(weir_sim *sim, weir_shared_limit *limit, uint64_t key, weir_vm_handle *handle,
+                                     uint64_t *size);
 
 /* --- announcements to the auditor --- */
 /* Tells the auditor that a block was handed out to `stream` (NULL: to the host). The block belongs to the stream from
@@ -297,7 +329,7 @@ typedef struct weir_sim_stats {
     size_t struct_size;
     uint64_t calls[WEIR_CALL_COUNT];   /* calls of the device table, failures included */
     uint64_t call_ns[WEIR_CALL_COUNT]; /* virtual host time of the `calls`, waits included */
-    uint64_t held_bytes;               /* regions and physical memory held now */
+    uint64_t held_bytes;               /* regions and physical memory held now; imported memory is the exporter's */
     uint64_t peak_held_bytes;
     uint64_t operations; /* pieces of work queued */
     /* Operations that the auditor could not check because host memory ran out. Above 0 the auditor has stopped. */
