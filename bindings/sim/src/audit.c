@@ -76,6 +76,13 @@ struct audit_stream {
     uint64_t last_work; /* tick of the stream's last work; later ticks are waits */
 };
 
+/* The host's side of a copy whose end the host has not seen. */
+struct host_copy {
+    weir__sim_op *op;
+    uint64_t start;
+    uint64_t end;
+};
+
 enum { HINTS = 8192 };
 
 struct weir__sim_audit {
@@ -98,6 +105,9 @@ struct weir__sim_audit {
     void *reaches_ctx;
     /* owner of memory that is touched outside of blocks; NULL: such an access is a finding */
     struct block *direct;
+    struct host_copy *host_copies;
+    size_t host_copy_count;
+    size_t host_copy_capacity;
     weir__slab ops, blocks, reads, segment_slab, device_range_slab;
     weir__sim_report report;
     /* cache of found segments, by hash of the address; a removed segment may stay, as it contains no address */
@@ -485,6 +495,7 @@ void weir__sim_audit_destroy(weir__sim_audit *audit)
         weir__sim_clock_fini(&audit->streams[i].clock);
     }
     free(audit->streams);
+    free(audit->host_copies);
     weir__sim_clock_fini(&audit->host);
     weir__slab_fini(&audit->ops);
     weir__slab_fini(&audit->blocks);
@@ -864,21 +875,18 @@ static void judge_reach(weir__sim_audit *audit, const weir__sim_op *op, const we
     }
 }
 
-void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__sim_op_info *info,
-                          const weir_sim_access *accesses, size_t access_count)
+weir__sim_op *weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__sim_op_info *info,
+                                   const weir_sim_access *accesses, size_t access_count)
 {
-    if (is_stopped(audit)) {
-        return;
-    }
-    struct audit_stream *stream = stream_now(audit, number);
+    struct audit_stream *stream = is_stopped(audit) ? NULL : stream_now(audit, number);
     if (stream == NULL) {
-        return;
+        return NULL;
     }
     stream->last_work = ++stream->tick;
     stream->clock.ticks[number] = stream->tick;
     if (access_count == 0) {
         audit->operations++;
-        return;
+        return NULL;
     }
     weir__sim_op *op = op_new(audit, number, info);
     for (size_t i = 0; i < access_count && !audit->stopped; i++) {
@@ -887,7 +895,96 @@ void weir__sim_audit_work(weir__sim_audit *audit, uint32_t number, const weir__s
     if (audit->reaches != NULL && !audit->stopped) {
         judge_reach(audit, op, accesses, access_count);
     }
+    return op;
+}
+
+void weir__sim_audit_release(weir__sim_audit *audit, weir__sim_op *op)
+{
     op_release(audit, op);
+}
+
+/* --- host memory --- */
+
+/* Forgets the copies that the host has seen complete, and those of the host memory [start, end). Returns one of the
+ * latter that the host has not seen complete, the latest, with a reference for the caller; NULL: there is none. */
+static weir__sim_op *forget_copies(weir__sim_audit *audit, uint64_t start, uint64_t end)
+{
+    weir__sim_op *pending = NULL;
+    size_t left = 0;
+    for (size_t i = 0; i < audit->host_copy_count; i++) {
+        struct host_copy copy = audit->host_copies[i];
+        const bool is_seen = is_ordered(copy.op, &audit->host);
+        const bool is_inside = copy.start < end && start < copy.end;
+        if (!is_seen && is_inside && (pending == NULL || copy.op->end_ns >= pending->end_ns)) {
+            op_release(audit, pending);
+            pending = op_hold(copy.op);
+        }
+        if (is_seen || is_inside) {
+            op_release(audit, copy.op);
+        } else {
+            audit->host_copies[left++] = copy;
+        }
+    }
+    audit->host_copy_count = left;
+    return pending;
+}
+
+/* Makes room for one more copy. */
+static bool room_for_copy(weir__sim_audit *audit)
+{
+    if (audit->host_copy_count < audit->host_copy_capacity) {
+        return true;
+    }
+    (void)forget_copies(audit, 0, 0);
+    if (audit->host_copy_count < audit->host_copy_capacity / 2) {
+        return true;
+    }
+    const size_t capacity = audit->host_copy_capacity == 0 ? 16 : audit->host_copy_capacity * 2;
+    struct host_copy *copies = realloc(audit->host_copies, capacity * sizeof(*copies));
+    if (copies != NULL) {
+        audit->host_copies = copies;
+        audit->host_copy_capacity = capacity;
+    }
+    return copies != NULL;
+}
+
+void weir__sim_audit_host_copy(weir__sim_audit *audit, weir__sim_op *copy, uint64_t address, uint64_t size)
+{
+    WEIR_ASSERT(copy != NULL && size > 0);
+    if (is_stopped(audit)) {
+        return;
+    }
+    if (!room_for_copy(audit)) {
+        stop_judging(audit);
+        return;
+    }
+    audit->host_copies[audit->host_copy_count++] =
+        (struct host_copy){.op = op_hold(copy), .start = address, .end = end_of(address, size)};
+}
+
+void weir__sim_audit_host_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size)
+{
+    op_release(audit, forget_copies(audit, address, end_of(address, size)));
+}
+
+void weir__sim_audit_host_free(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info)
+{
+    const uint64_t end = end_of(address, size);
+    weir__sim_op *pending = is_stopped(audit) ? NULL : forget_copies(audit, address, end);
+    weir__sim_op *op = pending != NULL ? op_new(audit, WEIR__SIM_HOST, info) : NULL;
+    if (op != NULL) {
+        report(audit, WEIR_SIM_HOST_MEMORY, address, end, pending, op, "");
+    }
+    op_release(audit, op);
+    op_release(audit, pending);
+}
+
+void weir__sim_audit_host_changed(weir__sim_audit *audit, const weir__sim_op *copy, uint64_t address, uint64_t size)
+{
+    WEIR_ASSERT(copy != NULL && size > 0);
+    if (!is_stopped(audit)) {
+        report(audit, WEIR_SIM_HOST_CHANGED, address, end_of(address, size), NULL, copy, "");
+    }
 }
 
 /* --- blocks --- */

@@ -49,8 +49,17 @@ void weir__sim_audit_set_reach(weir__sim_audit *audit, weir_sim_reaches reaches,
 void weir__sim_audit_stream_created(weir__sim_audit *audit);
 void weir__sim_audit_stream_ended(weir__sim_audit *audit, uint32_t stream);
 
-void weir__sim_audit_work(weir__sim_audit *audit, uint32_t stream, const weir__sim_op_info *info,
-                          const weir_sim_access *accesses, size_t access_count);
+/* Tells the auditor of work. Returns its operation, which the caller releases; NULL: it touches no memory, or the
+ * auditor has stopped. */
+weir__sim_op *weir__sim_audit_work(weir__sim_audit *audit, uint32_t stream, const weir__sim_op_info *info,
+                                   const weir_sim_access *accesses, size_t access_count);
+void weir__sim_audit_release(weir__sim_audit *audit, weir__sim_op *op);
+/* Notes that a copy uses host memory; forgets the copies of host memory; tells that the host gives it back. */
+void weir__sim_audit_host_copy(weir__sim_audit *audit, weir__sim_op *copy, uint64_t address, uint64_t size);
+void weir__sim_audit_host_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size);
+void weir__sim_audit_host_free(weir__sim_audit *audit, uint64_t address, uint64_t size, const weir__sim_op_info *info);
+/* Reports that the host's side of a copy has other bytes than when the copy was queued. */
+void weir__sim_audit_host_changed(weir__sim_audit *audit, const weir__sim_op *copy, uint64_t address, uint64_t size);
 /* Copies the stream's vector clock into the event. */
 void weir__sim_audit_recorded(weir__sim_audit *audit, uint32_t stream, weir__sim_clock *event);
 void weir__sim_audit_waited(weir__sim_audit *audit, uint32_t stream, const weir__sim_clock *event);

@@ -11,7 +11,7 @@
 
 #include "sim_internal.h"
 
-#include "shared/descriptor.h"
+#include "shared/poison.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,24 +19,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { POISON_BYTES = 2 << 20 };
-
 static void *pointer(uint64_t address)
 {
     return (void *)(uintptr_t)address;
-}
-
-static bool write_all(int file, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t written = write(file, bytes, size);
-        if (written <= 0) {
-            return false;
-        }
-        bytes += written;
-        size -= (size_t)written;
-    }
-    return true;
 }
 
 /* True if the range lies in the reserved addresses. */
@@ -44,24 +29,6 @@ static bool contains(const weir__sim_backing *backing, uint64_t address, uint64_
 {
     const uint64_t offset = address - (uint64_t)(uintptr_t)backing->base;
     return offset < backing->size && size <= backing->size - offset;
-}
-
-/* Creates the file that fresh regions map. Returns -1 on failure. */
-static int open_poison(void)
-{
-    int file = above_standard(memfd_create("weir-sim-poison", MFD_CLOEXEC));
-    char *bytes = malloc(POISON_BYTES);
-    bool written = false;
-    if (file >= 0 && bytes != NULL) {
-        memset(bytes, WEIR__SIM_POISON, POISON_BYTES);
-        written = write_all(file, bytes, POISON_BYTES);
-    }
-    free(bytes);
-    if (file >= 0 && !written) {
-        (void)close(file);
-        file = -1;
-    }
-    return file;
 }
 
 static int open_physical(uint64_t size)
@@ -84,7 +51,7 @@ weir_status weir__sim_backing_init(weir__sim_backing *backing, uint64_t size, ui
         return WEIR_ERR_NO_MEMORY;
     }
     backing->on = true;
-    backing->poison_file = open_poison();
+    backing->poison_file = poison_open("weir-sim-poison");
     backing->physical_file = open_physical(physical_size);
     if (backing->poison_file < 0 || backing->physical_file < 0) {
         weir__sim_backing_fini(backing);
@@ -115,15 +82,9 @@ weir_status weir__sim_backing_commit(weir__sim_backing *backing, uint64_t addres
         return WEIR_OK;
     }
     WEIR_ASSERT(!backing->on || contains(backing, address, size));
-    for (uint64_t done = 0; done < size;) {
-        uint64_t step = size - done < POISON_BYTES ? size - done : POISON_BYTES;
-        void *view = mmap(pointer(address + done), (size_t)step, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, backing->poison_file, 0);
-        if (view == MAP_FAILED) {
-            (void)weir__sim_backing_hide(backing, address, size);
-            return WEIR_ERR_NO_MEMORY;
-        }
-        done += step;
+    if (!poison_map(backing->poison_file, pointer(address), (size_t)size)) {
+        (void)weir__sim_backing_hide(backing, address, size);
+        return WEIR_ERR_NO_MEMORY;
     }
     return WEIR_OK;
 }

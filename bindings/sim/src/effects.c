@@ -7,6 +7,11 @@
  *
  * A copy moves its bytes at its end, in one piece. If its memory is gone by then, the stream breaks, as on a device
  * fault.
+ *
+ * The host must leave its side of a queued copy alone. So a copy between host and device carries a checksum of these
+ * bytes, taken when it was queued, and the auditor reports a copy whose checksum is another one at its end. A copy to
+ * the host and a host function may write in the order of a stream: after each, the checksums are taken anew. A host
+ * that reads too early, or writes the bytes that are there, is not seen.
  */
 #include "sim_internal.h"
 
@@ -56,9 +61,92 @@ weir_status weir__sim_effects_reserve(weir__sim_effects *effects)
     return WEIR_OK;
 }
 
-void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect)
+/* --- the host's side of copies --- */
+
+static bool has_host_side(const weir__sim_effect *e)
 {
+    return e->kind == WEIR__SIM_COPY_FROM_HOST || e->kind == WEIR__SIM_COPY_TO_HOST;
+}
+
+/* Returns a checksum that any change within one word changes. */
+static uint64_t sum_of(const void *start, uint64_t size)
+{
+    const unsigned char *bytes = start;
+    uint64_t sums[4] = {size, 1, 2, 3};
+    uint64_t words[4] = {0};
+    for (; size >= sizeof(words); size -= sizeof(words), bytes += sizeof(words)) {
+        memcpy(words, bytes, sizeof(words));
+        for (size_t i = 0; i < 4; i++) {
+            sums[i] = (sums[i] ^ words[i]) * 0x9e3779b97f4a7c15u;
+            sums[i] ^= sums[i] >> 32;
+        }
+    }
+    uint64_t sum = 0;
+    for (; size > 0; size--, bytes++) {
+        sum = (sum ^ *bytes) * 0x9e3779b97f4a7c15u;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        sum = ((sum ^ (sum >> 32)) ^ sums[i]) * 0x9e3779b97f4a7c15u;
+    }
+    return sum;
+}
+
+static void judge_host_side(weir_sim *sim, const weir__sim_effect *e)
+{
+    if (has_host_side(e) && e->op != NULL && sum_of(e->host, e->size) != e->host_sum) {
+        weir__sim_audit_host_changed(sim->audit, e->op, (uint64_t)(uintptr_t)e->host, e->size);
+    }
+}
+
+/* True if the effect is a judged copy with a part of its host's side in a range. */
+static bool is_judged_in(const weir__sim_effect *e, const void *start, uint64_t size)
+{
+    const uint64_t from = (uint64_t)(uintptr_t)start;
+    const uint64_t at = (uint64_t)(uintptr_t)e->host;
+    return has_host_side(e) && e->op != NULL && (at < from ? from - at < e->size : at - from < size);
+}
+
+void weir__sim_effects_host_written(weir_sim *sim, const void *start, uint64_t size)
+{
+    WEIR_ASSERT_HELD(&sim->lock);
+    for (size_t i = 0; i < sim->effects.count; i++) {
+        weir__sim_effect *e = &sim->effects.heap[i];
+        if (is_judged_in(e, start, size)) {
+            e->host_sum = sum_of(e->host, e->size);
+        }
+    }
+}
+
+/* Ends the reference of an effect that happens, is dropped, or is not judged any more. */
+static void op_end(weir_sim *sim, weir__sim_effect *e)
+{
+    if (e->op != NULL) {
+        weir__sim_audit_release(sim->audit, e->op);
+        e->op = NULL;
+    }
+}
+
+void weir__sim_effects_host_freed(weir_sim *sim, const void *start, uint64_t size)
+{
+    WEIR_ASSERT_HELD(&sim->lock);
+    for (size_t i = 0; i < sim->effects.count; i++) {
+        if (is_judged_in(&sim->effects.heap[i], start, size)) {
+            op_end(sim, &sim->effects.heap[i]);
+        }
+    }
+}
+
+/* --- the heap --- */
+
+void weir__sim_effects_push(weir_sim *sim, const weir__sim_effect *queued)
+{
+    weir__sim_effects *effects = &sim->effects;
     WEIR_ASSERT(effects->count < effects->capacity);
+    weir__sim_effect with_sum = *queued;
+    const weir__sim_effect *effect = &with_sum;
+    if (has_host_side(queued) && queued->op != NULL) {
+        with_sum.host_sum = sum_of(queued->host, queued->size);
+    }
     size_t i = effects->count++;
     while (i > 0 && is_before(effect, &effects->heap[(i - 1) / 2])) {
         effects->heap[i] = effects->heap[(i - 1) / 2];
@@ -91,13 +179,16 @@ static bool drop(weir__sim_effect *e, uint64_t now)
     return e->kind == WEIR__SIM_CALL_DROPPED && e->function != NULL;
 }
 
-void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_t now)
+void weir__sim_effects_drop(weir_sim *sim, uint32_t stream)
 {
+    weir__sim_effects *effects = &sim->effects;
     size_t kept = 0;
     for (size_t i = 0; i < effects->count; i++) {
         weir__sim_effect e = effects->heap[i];
-        if (e.stream != stream || drop(&e, now)) {
+        if (e.stream != stream || drop(&e, sim->now)) {
             effects->heap[kept++] = e;
+        } else {
+            op_end(sim, &e);
         }
     }
     effects->count = kept;
@@ -134,6 +225,9 @@ static void call(weir_sim *sim, const weir__sim_effect *e)
     e->function(e->ctx);
     cancel_restore(cancel_state);
     weir__sim_lock(sim);
+    if (!e->is_kernel) {
+        weir__sim_effects_host_written(sim, NULL, UINT64_MAX);
+    }
 }
 
 static void happen(weir_sim *sim, const weir__sim_effect *e)
@@ -144,13 +238,16 @@ static void happen(weir_sim *sim, const weir__sim_effect *e)
         call(sim, e);
         return;
     }
+    judge_host_side(sim, e);
     if (!move_bytes(sim, e)) {
         weir_sim_stream *stream = weir__sim_stream_numbered(sim, e->stream);
         if (stream != NULL) {
             weir__sim_stream_fail(sim, stream);
         } else {
-            weir__sim_effects_drop(&sim->effects, e->stream, sim->now);
+            weir__sim_effects_drop(sim, e->stream);
         }
+    } else if (e->kind == WEIR__SIM_COPY_TO_HOST) {
+        weir__sim_effects_host_written(sim, e->host, e->size);
     }
 }
 
@@ -168,6 +265,7 @@ void weir__sim_effects_run(weir_sim *sim, uint64_t target)
         weir__sim_effect e = pop(effects);
         sim->now = weir__sim_later(sim->now, e.at);
         happen(sim, &e);
+        op_end(sim, &e);
     }
     sim->now = weir__sim_later(sim->now, target);
     effects->running = false;
@@ -193,6 +291,9 @@ void weir__sim_effects_fini(weir_sim *sim)
     weir__sim_lock(sim);
     effects->running = true; /* keeps effects from running inside a function that an effect calls */
     effects->runner = pthread_self();
+    for (size_t i = 0; i < effects->count; i++) {
+        op_end(sim, &effects->heap[i]); /* the host's side of a copy that is dropped may be gone */
+    }
     while (effects->count > 0) {
         weir__sim_effect e = pop(effects);
         if (drop(&e, sim->now)) {

@@ -43,6 +43,10 @@ const char *weir_sim_finding_name(weir_sim_finding_kind kind)
         return "leak";
     case WEIR_SIM_FOREIGN_MEMORY:
         return "foreign_memory";
+    case WEIR_SIM_HOST_CHANGED:
+        return "host_changed";
+    case WEIR_SIM_HOST_MEMORY:
+        return "host_memory";
     case WEIR_SIM_FINDING_KINDS:
         break;
     }
@@ -79,6 +83,7 @@ static const char *relation(weir_sim_finding_kind kind)
         return "inside the block of";
     case WEIR_SIM_FREE_PENDING:
     case WEIR_SIM_REGION_PENDING:
+    case WEIR_SIM_HOST_MEMORY:
         return "and the host has not seen the end of";
     case WEIR_SIM_OUTSIDE_REGION:
         return "beside";
@@ -86,6 +91,7 @@ static const char *relation(weir_sim_finding_kind kind)
         return "under the block of";
     case WEIR_SIM_LEAK:
     case WEIR_SIM_FOREIGN_MEMORY:
+    case WEIR_SIM_HOST_CHANGED:
     case WEIR_SIM_FINDING_KINDS:
         break;
     }
@@ -149,7 +155,8 @@ static void say_all(struct sentence *s, const weir_sim_finding *finding, const w
     if (finding->in_flight) {
         say(s, "; the earlier one had still %" PRIu64 " ns to run", earlier->end_ns - later->start_ns);
     } else if (finding->kind == WEIR_SIM_UNORDERED || finding->kind == WEIR_SIM_EARLY_REUSE ||
-               finding->kind == WEIR_SIM_FREE_PENDING || finding->kind == WEIR_SIM_REGION_PENDING) {
+               finding->kind == WEIR_SIM_FREE_PENDING || finding->kind == WEIR_SIM_REGION_PENDING ||
+               finding->kind == WEIR_SIM_HOST_MEMORY) {
         say(s, "; the earlier one had ended %" PRIu64 " ns before, by luck", later->start_ns - earlier->end_ns);
     }
 }

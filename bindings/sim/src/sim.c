@@ -230,6 +230,29 @@ void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *strea
     weir__sim_unlock(sim);
 }
 
+void weir_sim_host_alloc(weir_sim *sim, const void *start, uint64_t size)
+{
+    weir__sim_lock(sim);
+    WEIR__SIM_TELL(sim, weir__sim_audit_host_alloc(sim->audit, (uint64_t)(uintptr_t)start, size));
+    weir__sim_unlock(sim);
+}
+
+void weir_sim_host_written(weir_sim *sim, const void *start, uint64_t size)
+{
+    weir__sim_lock(sim);
+    weir__sim_effects_host_written(sim, start, size);
+    weir__sim_unlock(sim);
+}
+
+void weir_sim_host_free(weir_sim *sim, const void *start, uint64_t size, const char *tag)
+{
+    weir__sim_lock(sim);
+    weir__sim_op_info info = {.what = "free", .tag = tag, .start_ns = sim->now, .end_ns = sim->now};
+    WEIR__SIM_TELL(sim, weir__sim_audit_host_free(sim->audit, (uint64_t)(uintptr_t)start, size, &info));
+    weir__sim_effects_host_freed(sim, start, size);
+    weir__sim_unlock(sim);
+}
+
 void weir_sim_set_reach(weir_sim *sim, weir_sim_reaches reaches, void *ctx)
 {
     weir__sim_lock(sim);

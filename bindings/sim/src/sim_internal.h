@@ -24,11 +24,9 @@ typedef struct weir__sim_backing {
     bool on;
     void *base; /* start of all reserved addresses */
     size_t size;
-    int poison_file;   /* POISON_BYTES of poison, the fresh contents of every region */
+    int poison_file;   /* the fresh contents of every region */
     int physical_file; /* sparse file with the physical memory, by offset */
 } weir__sim_backing;
-
-enum { WEIR__SIM_POISON = 0xdd };
 
 /* Reserves `size` bytes of addresses, none of them accessible, from a multiple of `alignment`. */
 weir_status weir__sim_backing_init(weir__sim_backing *backing, uint64_t size, uint64_t alignment,
@@ -141,10 +139,14 @@ typedef struct weir__sim_effect {
     uint32_t stream;
     weir__sim_effect_kind kind;
     uint8_t value;
+    bool is_kernel; /* of a call: the function computes in device memory */
     uint64_t to;
     uint64_t from;
     uint64_t size;
     void *host; /* host memory */
+    /* A copy that the auditor judges: its operation, and a checksum of the host's side as it has to be at the end. */
+    weir__sim_op *op;
+    uint64_t host_sum;
     void (*function)(void *ctx);
     void (*dropped)(void *ctx); /* may be NULL */
     void *ctx;
@@ -162,7 +164,8 @@ typedef struct weir__sim_effects {
 
 /* Makes room for one more effect, so that the next push cannot fail. */
 weir_status weir__sim_effects_reserve(weir__sim_effects *effects);
-void weir__sim_effects_push(weir__sim_effects *effects, const weir__sim_effect *effect);
+/* Queues an effect, which takes over the reference to its operation. */
+void weir__sim_effects_push(weir_sim *sim, const weir__sim_effect *effect);
 /* Moves virtual time to `target` and applies all effects due by then, in the order of time. During another run (a host
  * function may call this) it only moves time: the other run then applies these effects. */
 void weir__sim_effects_run(weir_sim *sim, uint64_t target);
@@ -170,9 +173,13 @@ void weir__sim_effects_run(weir_sim *sim, uint64_t target);
 bool weir__sim_effects_unsettled(const weir_sim *sim);
 /* Waits until no other thread is in weir__sim_effects_run. */
 void weir__sim_effects_settle(weir_sim *sim);
-/* Drops the effects that a stream has queued. An effect with a dropped function becomes a call of this function, due at
- * `now`; the caller must run weir__sim_effects_run, which makes the calls. */
-void weir__sim_effects_drop(weir__sim_effects *effects, uint32_t stream, uint64_t now);
+/* Drops the effects that a stream has queued. An effect with a dropped function becomes a call of this function, due
+ * now; the caller must run weir__sim_effects_run, which makes the calls. */
+void weir__sim_effects_drop(weir_sim *sim, uint32_t stream);
+/* From now on the auditor expects the present bytes at the host's sides of queued copies that lie in a range. */
+void weir__sim_effects_host_written(weir_sim *sim, const void *start, uint64_t size);
+/* From now on the auditor expects nothing of them, because the host memory is no longer the program's. */
+void weir__sim_effects_host_freed(weir_sim *sim, const void *start, uint64_t size);
 /* Drops all effects and calls their dropped functions. The lock is not held. */
 void weir__sim_effects_fini(weir_sim *sim);
 

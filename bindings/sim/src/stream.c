@@ -166,7 +166,7 @@ void weir__sim_stream_fail(weir_sim *sim, weir_sim_stream *stream)
         stream->broken = true;
         stream->broken_at = sim->now;
         stream->tail = stream->tail < sim->now ? stream->tail : sim->now;
-        weir__sim_effects_drop(&sim->effects, stream->number, sim->now);
+        weir__sim_effects_drop(sim, stream->number);
     }
 }
 
@@ -314,16 +314,23 @@ static weir_status queue(weir_sim *sim, weir_sim_stream *native, struct piece *p
     uint64_t end = weir__sim_plus(start, with_jitter(sim, p->duration_ns));
     uint32_t number = stream->number;
     stream->tail = end;
+    weir__sim_op *op = NULL;
     if (sim->audit != NULL) {
         weir__sim_op_info info = {.what = p->what, .tag = p->tag, .start_ns = start, .end_ns = end};
-        weir__sim_audit_work(sim->audit, number, &info, p->accesses, p->access_count);
+        op = weir__sim_audit_work(sim->audit, number, &info, p->accesses, p->access_count);
     }
     if (p->has_effect) {
         p->effect.at = end;
         p->effect.number = sim->operations;
         p->effect.stream = number;
-        weir__sim_effects_push(&sim->effects, &p->effect);
+        p->effect.op = op;
+        if (op != NULL && p->effect.host != NULL) {
+            weir__sim_audit_host_copy(sim->audit, op, (uint64_t)(uintptr_t)p->effect.host, p->effect.size);
+        }
+        weir__sim_effects_push(sim, &p->effect);
         weir__sim_reach(sim, sim->now); /* the effect may be due at once */
+    } else if (op != NULL) {
+        weir__sim_audit_release(sim->audit, op);
     }
     if (sim->config.no_ordering) {
         WEIR__SIM_TELL(sim, weir__sim_audit_saw_stream(sim->audit, number));
@@ -363,8 +370,11 @@ weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_s
     p.access_count = work->access_count;
     p.has_effect = work->host_function != NULL;
     if (p.has_effect) {
-        p.effect = (weir__sim_effect){
-            .kind = WEIR__SIM_CALL, .function = work->host_function, .dropped = work->dropped, .ctx = work->host_ctx};
+        p.effect = (weir__sim_effect){.kind = WEIR__SIM_CALL,
+                                      .is_kernel = work->kernel,
+                                      .function = work->host_function,
+                                      .dropped = work->dropped,
+                                      .ctx = work->host_ctx};
     }
     weir__sim_lock(sim);
     weir_status status = queue(sim, stream, &p);

@@ -669,6 +669,78 @@ TEST(a_block_is_handed_on_by_the_captures_events)
     acl_ok(aclmdlRIDestroy(graph));
 }
 
+/* A block that outlives the capture, in memory that another block of the graph had first: each execution uses the
+ * memory for both. */
+TEST(a_block_of_a_graph_may_follow_another)
+{
+    begin(a);
+    acl_ok(weir_ascendcl_block_alloc(memory, 4096, a, "temporary"));
+    launch_write(a, memory, 4096);
+    acl_ok(weir_ascendcl_block_free(memory, a, "temporary"));
+    acl_ok(weir_ascendcl_block_alloc(memory + 1024, 1024, a, "output"));
+    launch_write(a, memory + 1024, 1024);
+    aclmdlRI graph = end(a);
+    const uint64_t before = weir_ascendcl_finding_count(NULL);
+    for (int i = 0; i < 3; i++) {
+        run(graph, a);
+        launch_write(b, memory + 1024, 1024); /* the program has the output between the executions */
+        acl_ok(aclrtSynchronizeStream(b));
+    }
+    assert_int_equal(weir_ascendcl_finding_count(NULL), before);
+    launch_write(b, memory + 1024, 1024);
+    acl_ok(aclmdlRIExecuteAsync(graph, a)); /* without an order after the program's last use */
+    assert_true(weir_ascendcl_finding_count("early_reuse") > 0);
+    const uint64_t found = weir_ascendcl_finding_count(NULL);
+    expected_findings += found - before;
+    acl_ok(aclrtSynchronizeDevice());
+    acl_ok(aclmdlRIExecuteAsync(graph, a));
+    acl_ok(weir_ascendcl_block_free(memory + 1024, a, "output"));
+    run(graph, a);
+    run(graph, b);
+    assert_int_equal(weir_ascendcl_finding_count(NULL), found);
+    acl_ok(aclmdlRIDestroy(graph));
+}
+
+/* Pinned memory that is freed between the capture of a copy and an execution is found, also when other memory has its
+ * address by then. */
+TEST(pinned_memory_of_a_graph_is_freed)
+{
+    void *host = NULL, *again = NULL;
+    acl_ok(aclrtMallocHost(&host, SIZE));
+    memset(host, 1, SIZE);
+    begin(a);
+    acl_ok(aclrtMemcpyAsync(memory, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, a));
+    aclmdlRI copies = end(a);
+    begin(a);
+    acl_ok(aclrtMemsetD32Async(host, SIZE, 7, 16, a));
+    aclmdlRI sets = end(a);
+    run(sets, a);
+    run(copies, a);
+    assert_int_equal(memory[0], 7);
+    acl_ok(aclmdlRIExecuteAsync(copies, a));
+    const uint64_t before = weir_ascendcl_finding_count("host_memory");
+    acl_ok(aclrtFreeHost(host));
+    assert_int_equal(weir_ascendcl_finding_count("host_memory"), before + 1);
+    acl_ok(aclrtSynchronizeStream(a));
+    for (int round = 0; round < 2; round++) {
+        acl_ok(aclmdlRIExecuteAsync(copies, a));
+        acl_expect(ACL_ERROR_RT_DEVICE_MEM_ERROR, aclrtSynchronizeStream(a));
+        assert_int_equal(weir_ascendcl_finding_count("host_memory"), before + 2 + 2 * (uint64_t)round);
+        if (round == 0) {
+            acl_ok(aclmdlRIExecuteAsync(sets, a));
+            acl_expect(ACL_ERROR_RT_DEVICE_MEM_ERROR, aclrtSynchronizeStream(a));
+            acl_ok(aclrtMallocHost(&again, SIZE));
+        }
+    }
+    if (again != host) {
+        print_message("the later memory has another address\n");
+    }
+    expected_findings += weir_ascendcl_finding_count("host_memory") - before;
+    acl_ok(aclmdlRIDestroy(copies));
+    acl_ok(aclmdlRIDestroy(sets));
+    acl_ok(aclrtFreeHost(again));
+}
+
 TEST(the_auditor_found_nothing_else)
 {
     assert_int_equal(weir_ascendcl_finding_count(NULL), expected_findings);

@@ -70,6 +70,19 @@ TEST(pinned_memory_is_checked)
     acl_expect(ACL_ERROR_RT_PARAM_INVALID, aclrtFreeHost(q));
 }
 
+/* Memory that the driver has pinned before is not zero. */
+TEST(fresh_pinned_memory_is_not_zero)
+{
+    for (int round = 0; round < 2; round++) {
+        unsigned char *p = (unsigned char *)pinned(5 * MIB);
+        for (size_t i = 0; i < 5 * MIB; i++) {
+            assert_int_equal(p[i], 0xdd);
+        }
+        memset(p, 0, 5 * MIB);
+        acl_ok(aclrtFreeHost(p));
+    }
+}
+
 TEST(a_configuration_has_two_attributes)
 {
     aclrtMallocAttribute attributes[2];
@@ -175,6 +188,8 @@ TEST(registered_memory_copies_asynchronously)
     char got = 0;
     acl_ok(aclrtMemcpy(&got, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_int_equal(got, 2);
+    assert_int_equal(weir_ascendcl_finding_count("host_changed"), 1);
+    assert_int_equal(weir_ascendcl_finding_count(NULL), 1);
     acl_ok(aclrtHostUnregister(p));
     memset(p, 3, MIB);
     acl_ok(aclrtMemcpyAsync(device, MIB, p, MIB, ACL_MEMCPY_HOST_TO_DEVICE, stream));
@@ -187,6 +202,55 @@ TEST(registered_memory_copies_asynchronously)
     assert_int_equal(munmap(p, MIB), 0);
 }
 
+static aclError write_first(void *bytes)
+{
+    *(char *)bytes = 9;
+    return ACL_SUCCESS;
+}
+
+/* The host may write its side of a copy before the device can come to it, and after it has seen the end; work of the
+ * device may write it in the order of a stream. */
+TEST(host_memory_changes_in_an_order)
+{
+    const uint64_t before = weir_ascendcl_finding_count(NULL);
+    char *p = pinned(4096);
+    void *device = NULL;
+    aclrtStream stream = NULL;
+    aclrtEvent gate = NULL;
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
+    acl_ok(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtStreamWaitEvent(stream, gate));
+    acl_ok(aclrtMemcpyAsync(device, 4096, p, 4096, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    memset(p, 1, 4096);
+    acl_ok(aclrtRecordEvent(gate, NULL));
+    acl_ok(aclrtSynchronizeStream(stream));
+    memset(p, 2, 4096);
+    const weir_ascendcl_range written = {.address = p, .size = 1, .write = true};
+    weir_ascendcl_kernel kernel = WEIR_ASCENDCL_KERNEL_INIT;
+    kernel.duration_ns = 1000;
+    kernel.ranges = &written;
+    kernel.range_count = 1;
+    kernel.compute = write_first;
+    kernel.ctx = p;
+    acl_ok(weir_ascendcl_launch(stream, &kernel));
+    acl_ok(aclrtMemsetD32Async(p + 64, 64, 0x03030303, 16, stream));
+    acl_ok(aclrtMemcpyAsync(p + 512, 512, device, 512, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    acl_ok(aclrtMemcpyAsync(device, 4096, p, 4096, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    acl_ok(aclrtSynchronizeStream(stream));
+    char got[1024];
+    acl_ok(aclrtMemcpy(got, 1024, device, 1024, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_int_equal(got[0], 9);
+    assert_int_equal(got[64], 3);
+    assert_int_equal(got[511], 2);
+    assert_int_equal(got[512], 1);
+    assert_int_equal(weir_ascendcl_finding_count(NULL), before);
+    acl_ok(aclrtFree(device));
+    acl_ok(aclrtFreeHost(p));
+    acl_ok(aclrtDestroyEvent(gate));
+    acl_ok(aclrtDestroyStream(stream));
+}
+
 /* Memory is freed while a copy may still read it: the copy reads other bytes, and the process survives. */
 TEST(a_copy_from_freed_memory_reads_other_bytes)
 {
@@ -194,6 +258,7 @@ TEST(a_copy_from_freed_memory_reads_other_bytes)
     aclrtStream stream = NULL;
     aclrtEvent gate = NULL;
     char got[2] = {5, 5};
+    const uint64_t changed = weir_ascendcl_finding_count("host_changed");
     acl_ok(aclrtCreateStream(&stream));
     acl_ok(aclrtCreateEventWithFlag(&gate, ACL_EVENT_SYNC));
     acl_ok(aclrtMalloc(&device, MIB, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -206,12 +271,13 @@ TEST(a_copy_from_freed_memory_reads_other_bytes)
         }
         acl_ok(aclrtMemcpyAsync(device, MIB, p, MIB, ACL_MEMCPY_HOST_TO_DEVICE, stream));
         acl_ok(aclrtFreeHost(p));
-        assert_int_equal(weir_ascendcl_finding_count("host_memory"), held + 1);
-        assert_int_equal(weir_ascendcl_finding_count(NULL), held + 1);
+        const uint64_t found = weir_ascendcl_finding_count("host_memory");
         if (held) {
             acl_ok(aclrtRecordEvent(gate, NULL));
         }
         acl_ok(aclrtSynchronizeStream(stream));
+        assert_int_equal(found, held + 1);
+        assert_int_equal(weir_ascendcl_finding_count(NULL), changed + found);
         acl_ok(aclrtMemcpy(got, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
         assert_int_equal(got[0], 0);
     }
@@ -222,14 +288,45 @@ TEST(a_copy_from_freed_memory_reads_other_bytes)
     acl_ok(aclrtFreeHostWithDevSync(p)); /* this function waits for the device */
     acl_ok(aclrtMemcpy(got, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
     assert_int_equal(got[0], 1);
-    assert_int_equal(weir_ascendcl_finding_count(NULL), 2);
-    assert_string_equal(weir_ascendcl_finding_kind(1), "host_memory");
+    assert_int_equal(weir_ascendcl_finding_count(NULL), changed + 2);
+    assert_string_equal(weir_ascendcl_finding_kind(changed + 1), "host_memory");
     char text[160] = "";
     assert_true(weir_ascendcl_finding(0, text, sizeof(text)));
-    assert_non_null(strstr(text, "aclrtFreeHost of "));
-    assert_false(weir_ascendcl_finding(2, text, sizeof(text)));
+    assert_non_null(strstr(text, "aclrtFreeHost of ")); /* the one that is held comes first */
+    assert_true(weir_ascendcl_finding(changed + 1, text, sizeof(text)));
+    assert_non_null(strstr(text, "free \"aclrtFreeHost\" of the host and the host has not seen the end of copy"));
+    assert_false(weir_ascendcl_finding(changed + 2, text, sizeof(text)));
     acl_ok(aclrtFree(device));
     acl_ok(aclrtDestroyEvent(gate));
+    acl_ok(aclrtDestroyStream(stream));
+}
+
+/* The auditor asks what the host has seen, not what time it is. */
+TEST(pinned_memory_is_freed_in_an_order)
+{
+    void *device = NULL;
+    aclrtStream stream = NULL;
+    aclrtEvent event = NULL;
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    acl_ok(aclrtCreateStream(&stream));
+    acl_ok(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC));
+    acl_ok(aclrtMalloc(&device, MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    acl_ok(aclrtMemset(device, MIB, 9, MIB));
+    for (int asks = 0; asks < 2; asks++) {
+        const uint64_t before = weir_ascendcl_finding_count("host_memory");
+        char *p = pinned(MIB);
+        acl_ok(aclrtMemcpyAsync(p, MIB, device, MIB, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+        acl_ok(aclrtRecordEvent(event, stream));
+        weir_ascendcl_advance(1000000000);
+        if (asks) {
+            acl_ok(aclrtQueryEventStatus(event, &status));
+            assert_int_equal(status, ACL_EVENT_RECORDED_STATUS_COMPLETE);
+        }
+        acl_ok(aclrtFreeHost(p));
+        assert_int_equal(weir_ascendcl_finding_count("host_memory"), before + (asks ? 0 : 1));
+    }
+    acl_ok(aclrtFree(device));
+    acl_ok(aclrtDestroyEvent(event));
     acl_ok(aclrtDestroyStream(stream));
 }
 

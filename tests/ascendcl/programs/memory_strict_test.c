@@ -38,6 +38,7 @@ TEST(a_page_is_64_kib)
     void *p = NULL, *device = NULL;
     acl_ok(aclrtMallocHost(&p, MIB)); /* memory of the runtime is always aligned */
     assert_int_equal((uintptr_t)p % 65536, 0);
+    assert_int_equal(((const char *)p)[MIB - 1], 0); /* the switch asks for zeros */
     acl_expect(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                aclrtHostRegister((char *)p + 4096, 65536, ACL_HOST_REGISTER_MAPPED, &device));
     acl_ok(aclrtHostRegister((char *)p + 65536, 65536, ACL_HOST_REGISTER_MAPPED, &device));
@@ -151,5 +152,6 @@ ACL_ENVIRONMENT(PIN_PAGE, "64KiB")
 ACL_ENVIRONMENT(PIN_LIMIT, "8MiB")
 ACL_ENVIRONMENT(HOST_CAPACITY, "20MiB")
 ACL_ENVIRONMENT(POOL_REUSE, "0")
+ACL_ENVIRONMENT(PINNED_ZERO, "1")
 ACL_ENVIRONMENT(EXIT_CODE, "3")
 ALL_TESTS(use_device, NULL)

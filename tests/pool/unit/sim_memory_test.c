@@ -386,8 +386,143 @@ TEST(test_copies_happen_when_their_time_comes)
     sync_stream(sim, a);
     assert_memory_equal(target, "\x09\x09\x03\x2c", 4);
     assert_int_equal(bytes[4], 1);
-    is_clean(sim);
+    (void)only_finding(sim, WEIR_SIM_HOST_CHANGED, NULL, "in");
     assert_int_equal(weir_sim_destroy(sim), WEIR_OK);
+}
+
+struct host_side {
+    weir_sim *sim;
+    weir_sim_stream *stream;
+    uint64_t region;
+    unsigned char bytes[100];
+};
+
+static void write_host_side(void *ctx)
+{
+    struct host_side *h = ctx;
+    h->bytes[99]++;
+}
+
+/* Queues work that runs write_host_side at its end. */
+static void queue_writer(struct host_side *h, bool is_kernel)
+{
+    weir_sim_work work = WEIR_SIM_WORK_INIT;
+    work.duration_ns = 10;
+    work.host_function = write_host_side;
+    work.host_ctx = h;
+    work.kernel = is_kernel;
+    ok(weir_sim_launch(h->sim, h->stream, &work));
+}
+
+static void queue_copy(struct host_side *h, bool to_host)
+{
+    ok(to_host ? weir_sim_copy_to_host(h->sim, h->stream, h->bytes, h->region, sizeof(h->bytes), "out")
+               : weir_sim_copy_from_host(h->sim, h->stream, h->region, h->bytes, sizeof(h->bytes), "in"));
+}
+
+/* What may happen to the host's side of a copy between its queuing and its end. */
+enum change { UNTOUCHED, HOST_WRITES, COPY_WRITES, FUNCTION_WRITES, KERNEL_WRITES, TOLD, CHANGES };
+
+/* Runs one life, with a copy out of memory or into it, and returns the number of findings. */
+static uint64_t changed_under_copy(enum change change, bool to_host)
+{
+    struct host_side h = {.sim = small_sim(WEIR_SIM_BACKED, 16 * PAGE)};
+    h.stream = new_stream(h.sim);
+    h.region = new_region(h.sim, PAGE);
+    weir_sim_block_alloc(h.sim, h.region, PAGE, h.stream, "buffer");
+    ok(weir_sim_fill(h.sim, h.stream, h.region, PAGE, 7, "fill"));
+    if (change == COPY_WRITES) {
+        ok(weir_sim_copy_to_host(h.sim, h.stream, &h.bytes[99], h.region, 1, "before"));
+    } else if (change == FUNCTION_WRITES || change == KERNEL_WRITES) {
+        queue_writer(&h, change == KERNEL_WRITES);
+    }
+    queue_copy(&h, to_host);
+    if (change == HOST_WRITES || change == TOLD) {
+        write_host_side(&h);
+    }
+    if (change == TOLD) {
+        weir_sim_host_written(h.sim, &h.bytes[99], 1);
+    }
+    ok(weir_sim_sync(h.sim));
+    const uint64_t found = weir_sim_finding_count(h.sim, WEIR_SIM_HOST_CHANGED);
+    assert_int_equal(weir_sim_finding_count(h.sim, WEIR_SIM_FINDING_KINDS), found);
+    if (found > 0) {
+        weir_sim_finding f = only_finding(h.sim, WEIR_SIM_HOST_CHANGED, NULL, to_host ? "out" : "in");
+        assert_int_equal(f.address, (uintptr_t)h.bytes);
+        assert_int_equal(f.size, sizeof(h.bytes));
+    }
+    assert_int_equal(weir_sim_destroy(h.sim), WEIR_OK);
+    return found;
+}
+
+/* The host may not write its side of a queued copy, whose order to the device is not known. Copies and host functions
+ * write in the order of a stream; a kernel writes device memory, unless the simulator is told. */
+TEST(test_the_host_side_of_a_queued_copy)
+{
+    static const uint64_t wanted[CHANGES] = {[HOST_WRITES] = 1, [KERNEL_WRITES] = 1};
+    for (int change = 0; change < CHANGES; change++) {
+        assert_int_equal(changed_under_copy((enum change)change, false), wanted[change]);
+        assert_int_equal(changed_under_copy((enum change)change, true), wanted[change]);
+    }
+}
+
+/* Host memory may go once the host has seen the end of its copies, however many there were. */
+TEST(test_host_memory_given_back)
+{
+    struct host_side h = {.sim = small_sim(WEIR_SIM_BACKED, 16 * PAGE)};
+    h.stream = new_stream(h.sim);
+    h.region = new_region(h.sim, PAGE);
+    weir_sim_block_alloc(h.sim, h.region, PAGE, h.stream, "buffer");
+    for (int i = 0; i < 100; i++) {
+        queue_copy(&h, i % 2 == 0);
+        if (i % 40 == 39) {
+            sync_stream(h.sim, h.stream);
+        }
+    }
+    weir_sim_host_free(h.sim, h.bytes + sizeof(h.bytes), 8, "beside");
+    is_clean(h.sim);
+    weir_sim_advance(h.sim, 1000000000); /* time is not enough */
+    weir_sim_host_free(h.sim, h.bytes + 50, 8, "early");
+    weir_sim_finding f = only_finding(h.sim, WEIR_SIM_HOST_MEMORY, "in", "early");
+    assert_false(f.in_flight);
+    assert_non_null(strstr(f.text, "by luck"));
+    weir_sim_host_free(h.sim, h.bytes, 50, "again"); /* was reported */
+    queue_copy(&h, false);
+    weir_sim_host_alloc(h.sim, h.bytes, sizeof(h.bytes)); /* other memory has the addresses now */
+    weir_sim_host_free(h.sim, h.bytes, sizeof(h.bytes), "fresh");
+    queue_copy(&h, false);
+    sync_stream(h.sim, h.stream);
+    weir_sim_host_free(h.sim, h.bytes, sizeof(h.bytes), "seen");
+    assert_int_equal(weir_sim_finding_count(h.sim, WEIR_SIM_FINDING_KINDS), 1);
+    queue_copy(&h, false);
+    weir_sim_host_free(h.sim, h.bytes, sizeof(h.bytes), "under the copy");
+    write_host_side(&h); /* the memory is not the program's any more */
+    sync_stream(h.sim, h.stream);
+    assert_int_equal(weir_sim_finding_count(h.sim, WEIR_SIM_FINDING_KINDS), 2);
+    assert_int_equal(weir_sim_destroy(h.sim), WEIR_OK);
+}
+
+/* A copy that is dropped reads no host memory any more. */
+TEST(test_host_memory_of_dropped_copies)
+{
+    struct host_side h = {.sim = small_sim(WEIR_SIM_BACKED, 16 * PAGE)};
+    h.stream = new_stream(h.sim);
+    h.region = new_region(h.sim, PAGE);
+    weir_sim_block_alloc(h.sim, h.region, PAGE, h.stream, "buffer");
+    queue_copy(&h, false);
+    write_host_side(&h);
+    ok(weir_sim_stream_break(h.sim, h.stream));
+    assert_int_equal(weir_sim_sync(h.sim), WEIR_ERR_DEVICE);
+    is_clean(h.sim);
+    weir_sim_stream *other = new_stream(h.sim);
+    unsigned char *bytes = malloc(PAGE);
+    assert_non_null(bytes);
+    memset(bytes, 1, PAGE);
+    ok(weir_sim_copy_from_host(h.sim, other, h.region, bytes, PAGE, "never"));
+    h.stream = other;
+    queue_writer(&h, false);
+    free(bytes);
+    assert_int_equal(weir_sim_destroy(h.sim), WEIR_OK);
 }
 
 /* Two streams without an order: the data shows the later write in time, not in the program. */

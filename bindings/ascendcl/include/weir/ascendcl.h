@@ -94,9 +94,8 @@ ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_alloc(const void *address, size
                                                        const char *tag);
 ACL_FUNC_VISIBILITY aclError weir_ascendcl_block_free(const void *address, aclrtStream stream, const char *tag);
 
-/* Returns the number of findings of one kind, "early_reuse" for example (the simulator's sim.h lists the names; this
- * runtime adds "host_memory", a queued copy's host memory that was freed or unregistered); NULL = of all kinds; 0 for an
- * unknown kind. */
+/* Returns the number of findings of one kind, "early_reuse" for example (the simulator's sim.h lists the kinds); NULL =
+ * of all kinds; 0 for an unknown kind. */
 ACL_FUNC_VISIBILITY uint64_t weir_ascendcl_finding_count(const char *kind);
 /* Copies the sentence of the kept finding number `index` (from 0) to `text`, cut to fit `size` bytes with its final 0.
  * Returns false past the end, and then *text is "". `text` may be NULL when `size` is 0. */

@@ -6,6 +6,8 @@
  */
 #include "actions/actions.h"
 
+#include "base/report.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +49,8 @@ struct copy_task {
     side to_side;
     side from_side;
     bool is_noted; /* its host memory counts it as queued */
+    bool is_late;  /* a copy of a graph whose host memory was given back before the execution */
+    uint64_t host; /* serial of its host memory; 0: the runtime's own, or none */
     uint8_t value;
     const char *name; /* a constant */
 };
@@ -93,21 +97,32 @@ static weir_status give(weir_sim_stream *stream, int32_t device, const struct co
     return status;
 }
 
+/* Makes the host memory of a copy count it as queued, if it is. */
+static void note(struct copy_task *c, bool is_queued)
+{
+    c->is_noted = is_queued;
+    if (is_queued) {
+        acl__host_copy_queued(pinned_side(c), 1);
+    }
+}
+
 static aclError submit(acl__stream *stream, acl__task *task)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     const struct copy_task *c = (struct copy_task *)(void *)task;
-    ACL_TRY(acl__status(give(stream->sim, stream->context->device, c), c->name));
-    if (pinned_side(c) != NULL) {
-        acl__host_copy_until(pinned_side(c), weir_sim_stream_tail(acl__rt.sim, stream->sim));
+    if (c->is_late) {
+        acl__report_host_memory(c->name, address_of(pinned_side(c)), c->size,
+                                "in the execution of a graph, after the memory was given back");
+        acl__stream_fail(stream, task, ACL_ERROR_RT_DEVICE_MEM_ERROR);
+        return ACL_SUCCESS;
     }
-    return ACL_SUCCESS;
+    return acl__status(give(stream->sim, stream->context->device, c), c->name);
 }
 
 static void end(acl__task *task)
 {
     const struct copy_task *c = (struct copy_task *)(void *)task;
-    if (c->is_noted) {
+    if (c->is_noted && c->host == acl__host_serial(pinned_side(c))) {
         acl__host_copy_queued(pinned_side(c), -1);
     }
     free(task);
@@ -118,7 +133,8 @@ static acl__task *clone(const acl__task *task)
     struct copy_task *c = malloc(sizeof(*c));
     if (c != NULL) {
         *c = *(const struct copy_task *)(const void *)task;
-        c->is_noted = false;
+        c->is_late = c->host != 0 && c->host != acl__host_serial(pinned_side(c));
+        note(c, c->host != 0 && !c->is_late);
     }
     return c != NULL ? &c->task : NULL;
 }
@@ -133,10 +149,8 @@ static aclError queue(acl__stream *stream, const struct copy_task *what)
     ACL_FAIL_IF(task == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory for a task", what->name);
     *task = *what;
     task->task.ops = &ops;
-    task->is_noted = stream->leg == NULL && pinned_side(task) != NULL;
-    if (task->is_noted) {
-        acl__host_copy_queued(pinned_side(task), 1);
-    }
+    task->host = pinned_side(task) != NULL ? acl__host_serial(pinned_side(task)) : 0;
+    note(task, stream->leg == NULL && task->host != 0);
     return acl__queue(stream, &task->task);
 }
 

@@ -5,6 +5,8 @@
  */
 #include "actions/actions.h"
 
+#include "base/report.h"
+
 #include <stdlib.h>
 
 /* --- rectangles --- */
@@ -366,6 +368,7 @@ struct words {
     uint32_t *to;
     uint32_t value;
     size_t count;
+    bool on_host;
 };
 
 static aclError fill_words(void *ctx)
@@ -373,6 +376,15 @@ static aclError fill_words(void *ctx)
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(((const struct words *)ctx)->count > 0);
     const struct words *w = ctx;
+    const size_t bytes = w->count * sizeof(*w->to);
+    if (w->on_host && !acl__is_pinned(w->to, bytes)) {
+        acl__report_host_memory("aclrtMemsetD32Async", (uint64_t)(uintptr_t)w->to, bytes,
+                                "after the memory was given back");
+        return ACL_ERROR_RT_DEVICE_MEM_ERROR;
+    }
+    if (!w->on_host && weir_sim_bytes(acl__rt.sim, (uint64_t)(uintptr_t)w->to, bytes) == NULL) {
+        return ACL_ERROR_RT_DEVICE_MEM_ERROR;
+    }
     for (size_t i = 0; i < w->count; i++) {
         w->to[i] = w->value;
     }
@@ -393,12 +405,13 @@ ACL_EXPORT aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t valu
     ACL_TRY(check_words(ptr, bytes, __func__));
     struct words *w = malloc(sizeof(*w));
     ACL_REFUSE_IF(w == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
-    *w = (struct words){ptr, value, N};
+    *w = (struct words){ptr, value, N, !is_device(ptr)};
     const weir_sim_access access = {.address = (uintptr_t)ptr, .size = bytes, .write = true};
     const acl__kernel kernel = {.tag = __func__,
                                 .duration_ns = LAUNCH_NS + bytes / BYTES_IN_NS,
                                 .accesses = &access,
-                                .access_count = is_device(ptr) ? 1 : 0,
+                                .access_count = w->on_host ? 0 : 1,
+                                .writes_host = w->on_host,
                                 .compute = fill_words,
                                 .end = free,
                                 .ctx = w,

@@ -212,9 +212,10 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
         read_switch("POOL_REUSE", &config->reuse_pools) && read_switch("IDLE_TIME", &config->idle_time) &&
         read_switch("PIN_DEFAULT_ALLOCATOR", &config->pin_default) && read_switch("SPAN_CACHE", &config->span_cache) &&
         read_switch("REFRESH_WEIGHTS", &config->refresh_weights) && read_switch("OLD_DRIVER", &config->old_driver) &&
-        read_switch("DRIVER_CACHE", &config->driver_cache) && read_size("MODEL_PAGE", &config->model_page_bytes) &&
-        read_size("HOST_CAPACITY", &config->host_bytes) && read_size("PIN_LIMIT", &config->pin_limit_bytes) &&
-        read_size("PIN_PAGE", &config->pin_page_bytes) && read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&
+        read_switch("DRIVER_CACHE", &config->driver_cache) && read_switch("PINNED_ZERO", &config->pinned_zero) &&
+        read_size("MODEL_PAGE", &config->model_page_bytes) && read_size("HOST_CAPACITY", &config->host_bytes) &&
+        read_size("PIN_LIMIT", &config->pin_limit_bytes) && read_size("PIN_PAGE", &config->pin_page_bytes) &&
+        read_u32("STREAMS", 1, UINT32_MAX, &config->stream_limit) &&
         read_u32("EVENTS", 1, UINT32_MAX, &config->event_limit) &&
         read_u32("HANDLE_REST", 0, UINT32_MAX, &config->handle_rest) && read_number("NUMA_NODES", 0, 1024, &nodes) &&
         read_number("EXIT_CODE", 0, 255, &exit_code) && read_costs(&sim->costs) && acl__faults_read(variable("FAULTS"));

@@ -10,6 +10,7 @@ acl__range *acl__range_add(weir__intervals *set, acl__range_kind kind, uint64_t 
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(size > 0 && start <= UINT64_MAX - size);
     WEIR_ASSERT(kind <= ACL__REGISTERED);
+    static uint64_t last_serial;
     acl__range *range = weir__slab_get(&slab);
     if (range == NULL) {
         return NULL;
@@ -18,6 +19,7 @@ acl__range *acl__range_add(weir__intervals *set, acl__range_kind kind, uint64_t 
     range->range.start = start;
     range->range.end = start + size;
     range->kind = kind;
+    range->serial = ++last_serial;
     weir__intervals_insert(set, &range->range);
     return range;
 }

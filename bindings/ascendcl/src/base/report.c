@@ -25,7 +25,7 @@ enum { HOST_TEXTS = 16 };
 static char host_texts[HOST_TEXTS][160];
 static uint64_t host_findings;
 
-void acl__report_host_memory(const char *call, uint64_t start, uint64_t size)
+void acl__report_host_memory(const char *call, uint64_t start, uint64_t size, const char *why)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(call != NULL && size > 0);
@@ -34,8 +34,7 @@ void acl__report_host_memory(const char *call, uint64_t start, uint64_t size)
     }
     if (host_findings < HOST_TEXTS) {
         (void)snprintf(host_texts[host_findings], sizeof(host_texts[0]),
-                       "host_memory: %s of 0x%" PRIx64 " (%" PRIu64 " bytes) while a queued copy still used it", call,
-                       start, size);
+                       "host_memory: %s of 0x%" PRIx64 " (%" PRIu64 " bytes) %s", call, start, size, why);
     }
     host_findings++;
 }

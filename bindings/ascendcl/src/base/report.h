@@ -11,9 +11,9 @@ void acl__report_print(void);
 void acl__report_write(FILE *file);
 bool acl__report_has_findings(void);
 
-/* Counts a finding that the simulator cannot make: host memory went while a queued copy used it. The first ones are
- * kept. */
-void acl__report_host_memory(const char *call, uint64_t start, uint64_t size);
+/* Counts a finding that the simulator cannot make: work uses host memory that is gone. `why` ends the sentence. The
+ * first ones are kept. */
+void acl__report_host_memory(const char *call, uint64_t start, uint64_t size, const char *why);
 uint64_t acl__report_host_findings(void);
 size_t acl__report_host_texts(void);
 /* Returns the sentence number `index`, of acl__report_host_texts(). */

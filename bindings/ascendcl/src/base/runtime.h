@@ -168,6 +168,7 @@ typedef struct acl__config {
     bool span_cache;   /* models keep the memory that they took from a registered allocator */
     bool old_driver;   /* driver and firmware of an old release: they announce no newer features */
     bool driver_cache; /* the driver keeps memory of aclrtFree for the process */
+    bool pinned_zero;  /* fresh pinned memory is zero; otherwise it is full of 0xdd */
     bool refresh_weights;      /* models take weights from the registered allocator, with advice */
     uint64_t model_page_bytes; /* models request multiples of this size; 0: exact sizes */
     uint64_t host_bytes;       /* limit of pinned memory and of physical memory on the host's side; 0 = none */
@@ -367,8 +368,8 @@ struct acl__range {
     bool is_host_side; /* mapping: the memory is on the host's side, and `device` is 0 */
     uint32_t open_to;  /* mapping: mask of granted access; bit i stands for device i, bit 31 for the host */
     uint64_t asked_bytes;
+    uint64_t serial;        /* tells a range from a later one at its address */
     uint32_t queued_copies; /* host memory: copies from or to it that the device does not have yet */
-    uint64_t copied_until;  /* host memory: virtual end time of the latest copy from or to it */
     void *owner;            /* private to the source file that added the range */
 };
 

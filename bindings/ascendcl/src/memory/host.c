@@ -6,6 +6,8 @@
  * of it, so the placement that the owner chose stays. A registered range has the same address on the device and on the
  * host.
  *
+ * Fresh pinned memory is full of poison (shared/poison.h), as memory that the driver has pinned before is not zero.
+ *
  * Guarantee: memory freed while queued work may still copy from or to it keeps its addresses until that work is over,
  * with other contents: a program that frees too early reads zeros and does not crash.
  *
@@ -13,12 +15,13 @@
  * off.
  */
 #if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE 1 /* mincore, MAP_ANONYMOUS, syscall */
+#define _GNU_SOURCE 1 /* mincore, MAP_ANONYMOUS, memfd_create, syscall */
 #endif
 
 #include "memory/memory.h"
 
 #include "base/report.h"
+#include "shared/poison.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +82,18 @@ static uint64_t alignment(void)
     return acl__rt.config.pin_page_bytes > page ? acl__rt.config.pin_page_bytes : page;
 }
 
+/* Fills fresh pages with poison, unless the program wants zeros. */
+static bool poison(void *start, size_t size)
+{
+    static int file = -1;
+    WEIR_ASSERT_HELD(acl__mutex());
+    if (acl__rt.config.pinned_zero) {
+        return true;
+    }
+    file = file >= 0 ? file : poison_open("weir-ascendcl-pinned");
+    return file >= 0 && poison_map(file, start, size);
+}
+
 /* Maps fresh pages at a multiple of `align`, a power of two and a multiple of the page. NULL: out of memory. */
 static void *map_pages(size_t size, size_t align)
 {
@@ -95,6 +110,10 @@ static void *map_pages(size_t size, size_t align)
     }
     if (spare > (size_t)(aligned - start)) {
         (void)munmap(aligned + size, spare - (size_t)(aligned - start));
+    }
+    if (!poison(aligned, size)) {
+        (void)munmap(aligned, size);
+        return NULL;
     }
     return aligned;
 }
@@ -249,6 +268,7 @@ static aclError pin(uint64_t size, int32_t device, const char *name, void **poin
     if (acl__rt.config.numa_nodes > 0) {
         prefer_node(start, bytes, node_here());
     }
+    weir_sim_host_alloc(acl__rt.sim, start, bytes);
     p->start = start;
     p->size = bytes;
     range->device = device;
@@ -281,23 +301,22 @@ void acl__host_copy_queued(const void *pointer, int32_t change)
     }
 }
 
-void acl__host_copy_until(const void *pointer, uint64_t end_ns)
+uint64_t acl__host_serial(const void *pointer)
 {
-    for (size_t set = 0; set < SETS; set++) {
-        acl__range *range = range_in(set, pointer);
-        if (range != NULL && range->copied_until < end_ns) {
-            range->copied_until = end_ns;
-        }
-    }
+    const acl__range *pinned = range_in(0, pointer);
+    const acl__range *range = pinned != NULL ? pinned : range_in(1, pointer);
+    return range != NULL ? range->serial : 0;
 }
 
-/* Reports host memory that goes while a queued copy still uses it. */
+/* Judges host memory that goes. The simulator knows the copies that the device has, the range the others. */
 static void judge_end(const acl__range *range, const char *name)
 {
     WEIR_ASSERT_HELD(acl__mutex());
-    if (range->queued_copies > 0 || range->copied_until > weir_sim_now(acl__rt.sim)) {
-        acl__report_host_memory(name, range->range.start, range->range.end - range->range.start);
+    const uint64_t size = range->range.end - range->range.start;
+    if (range->queued_copies > 0) {
+        acl__report_host_memory(name, range->range.start, size, "while a queued copy has to wait before it uses it");
     }
+    weir_sim_host_free(acl__rt.sim, (const void *)(uintptr_t)range->range.start, size, name);
 }
 
 static aclError malloc_host(void **pointer, uint64_t size, const char *name)
@@ -422,6 +441,9 @@ static aclError register_memory(void *pointer, uint64_t size, uint32_t flags, co
     range->device = context->device;
     range->asked_bytes = size;
     range->owner = mapped ? pointer : NULL;
+    if (!is_pinned) {
+        weir_sim_host_alloc(acl__rt.sim, pointer, size);
+    }
     pay(is_pinned ? 0 : size, pin_ns_per_mib);
     return ACL_SUCCESS;
 }

@@ -32,10 +32,11 @@ void acl__memory_return(int32_t device);
 
 /* True if a range is pinned or registered host memory. An asynchronous copy may touch such memory after its call. */
 bool acl__is_pinned(const void *pointer, uint64_t size);
-/* Report a copy from or to host memory: it is queued (1) or no longer queued (-1); the device has it, and ends it at a
- * virtual time. Host memory that is freed or unregistered meanwhile is a finding. */
+/* Reports a copy from or to host memory that the device does not have yet: it is queued (1) or no longer queued (-1).
+ * Host memory that is freed or unregistered meanwhile is a finding. */
 void acl__host_copy_queued(const void *pointer, int32_t change);
-void acl__host_copy_until(const void *pointer, uint64_t end_ns);
+/* Returns the serial of the pinned or registered memory at an address; 0: there is none. */
+uint64_t acl__host_serial(const void *pointer);
 /* Counts bytes against the host's limit. Returns false if they do not fit. */
 bool acl__host_take(uint64_t bytes);
 void acl__host_give(uint64_t bytes);

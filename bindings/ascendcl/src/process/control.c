@@ -14,8 +14,8 @@
 enum { FEW_RANGES = 16 };
 
 /* Converts the kernel's ranges of device memory for the auditor, and returns their number. The auditor does not judge
- * pinned host memory, which a kernel may touch too. */
-static size_t accesses_of(const weir_ascendcl_kernel *kernel, weir_sim_access *accesses)
+ * pinned host memory, which a kernel may touch too; *writes_host: it writes some. */
+static size_t accesses_of(const weir_ascendcl_kernel *kernel, weir_sim_access *accesses, bool *writes_host)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     size_t count = 0;
@@ -24,6 +24,8 @@ static size_t accesses_of(const weir_ascendcl_kernel *kernel, weir_sim_access *a
         if (!acl__is_pinned(range->address, range->size)) {
             accesses[count++] = (weir_sim_access){
                 .address = (uint64_t)(uintptr_t)range->address, .size = range->size, .write = range->write};
+        } else {
+            *writes_host = *writes_host || range->write;
         }
     }
     return count;
@@ -40,10 +42,13 @@ static aclError launch_locked(aclrtStream handle, const weir_ascendcl_kernel *ke
         }
         return error;
     }
+    bool writes_host = false;
+    const size_t count = accesses_of(kernel, accesses, &writes_host);
     const acl__kernel queued = {.tag = kernel->tag,
                                 .duration_ns = kernel->duration_ns,
                                 .accesses = accesses,
-                                .access_count = accesses_of(kernel, accesses),
+                                .access_count = count,
+                                .writes_host = writes_host,
                                 .compute = kernel->compute,
                                 .end = kernel->end,
                                 .ctx = kernel->ctx};
@@ -143,9 +148,7 @@ ACL_EXPORT aclError weir_ascendcl_block_free(const void *address, aclrtStream st
     return announce(address, 0, stream, tag, false);
 }
 
-/* The findings about host memory, which the simulator does not make, come first. */
-static const char host_kind[] = "host_memory";
-
+/* The runtime's own findings come first: host memory that is given back, and work that the simulator does not have. */
 ACL_EXPORT uint64_t weir_ascendcl_finding_count(const char *kind)
 {
     if (acl__start() != ACL_SUCCESS) {
@@ -155,14 +158,13 @@ ACL_EXPORT uint64_t weir_ascendcl_finding_count(const char *kind)
     if (kind == NULL) {
         return weir_sim_finding_count(acl__rt.sim, WEIR_SIM_FINDING_KINDS) + acl__report_host_findings();
     }
-    if (strcmp(kind, host_kind) == 0) {
-        return acl__report_host_findings();
-    }
+    const uint64_t own =
+        strcmp(kind, weir_sim_finding_name(WEIR_SIM_HOST_MEMORY)) == 0 ? acl__report_host_findings() : 0;
     int i = 0;
     while (i < WEIR_SIM_FINDING_KINDS && strcmp(weir_sim_finding_name((weir_sim_finding_kind)i), kind) != 0) {
         i++;
     }
-    return i < WEIR_SIM_FINDING_KINDS ? weir_sim_finding_count(acl__rt.sim, (weir_sim_finding_kind)i) : 0;
+    return i < WEIR_SIM_FINDING_KINDS ? own + weir_sim_finding_count(acl__rt.sim, (weir_sim_finding_kind)i) : 0;
 }
 
 ACL_EXPORT bool weir_ascendcl_finding(size_t index, char *text, size_t size)
@@ -201,7 +203,7 @@ ACL_EXPORT const char *weir_ascendcl_finding_kind(size_t index)
     weir_sim_finding finding;
     const size_t own = acl__report_host_texts();
     if (index < own) {
-        return host_kind;
+        return weir_sim_finding_name(WEIR_SIM_HOST_MEMORY);
     }
     return weir_sim_finding_at(acl__rt.sim, index - own, &finding) ? weir_sim_finding_name(finding.kind) : "";
 }

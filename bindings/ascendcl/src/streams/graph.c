@@ -544,13 +544,35 @@ struct announcement {
     bool hands_out;
 };
 
+static bool overlap(const acl__kept *a, const acl__kept *b)
+{
+    return a->address < b->address + b->size && b->address < a->address + a->size;
+}
+
+/* Takes the memory of a block back from the later blocks of the graph that have it since the capture or the last
+ * execution. */
+static void displace_later(acl__stream *stream, const acl__kept *earlier)
+{
+    for (acl__kept *later = earlier->graph->kept; later != earlier; later = later->next) {
+        if (overlap(later, earlier) && (later->replayed || (later->live && !later->displaced))) {
+            weir_sim_block_free(acl__rt.sim, later->address, stream->sim, later->tag);
+            later->replayed = false;
+            later->displaced = later->live;
+        }
+    }
+}
+
 static aclError announce_submit(acl__stream *stream, acl__task *task)
 {
     const struct announcement *a = (const struct announcement *)(const void *)task;
     acl__kept *kept = a->kept;
-    if (a->hands_out && !kept->live) {
+    if (a->hands_out && kept->followed) {
+        displace_later(stream, kept);
+    }
+    if (a->hands_out && (!kept->live || kept->displaced)) {
         weir_sim_block_alloc(acl__rt.sim, kept->address, kept->size, stream->sim, kept->tag);
-        kept->replayed = true;
+        kept->replayed = !kept->live;
+        kept->displaced = false;
     } else if (!a->hands_out && kept->replayed) {
         weir_sim_block_free(acl__rt.sim, kept->address, stream->sim, kept->tag);
         kept->replayed = false;
@@ -600,13 +622,17 @@ void acl__announce_alloc(const void *pointer, uint64_t size, acl__stream *stream
     kept->address = (uint64_t)(uintptr_t)pointer;
     kept->size = size;
     kept->live = true;
+    kept->graph = stream->leg->graph;
     (void)strncpy(kept->tag, tag != NULL ? tag : "block", sizeof(kept->tag) - 1);
     if (acl__capture(stream, &hand_out_ops, &kept, sizeof(kept)) != ACL_SUCCESS) {
         free(kept);
         return;
     }
-    kept->next = stream->leg->graph->kept;
-    stream->leg->graph->kept = kept;
+    for (acl__kept *earlier = kept->graph->kept; earlier != NULL; earlier = earlier->next) {
+        earlier->followed = earlier->followed || overlap(earlier, kept);
+    }
+    kept->next = kept->graph->kept;
+    kept->graph->kept = kept;
 }
 
 /* Returns the live block of any graph at an address, or NULL. */
@@ -630,11 +656,14 @@ void acl__announce_free(const void *pointer, acl__stream *stream, const char *ta
     WEIR_ASSERT(stream->sim != NULL);
     const acl__graph *owner = NULL;
     acl__kept *kept = kept_at((uint64_t)(uintptr_t)pointer, &owner);
-    weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, stream->sim, tag);
+    if (kept == NULL || !kept->displaced) {
+        weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, stream->sim, tag);
+    }
     if (kept == NULL) {
         return;
     }
     kept->live = false;
+    kept->displaced = false;
     if (stream->leg != NULL && stream->leg->graph == owner) {
         (void)acl__capture(stream, &take_back_ops, &kept, sizeof(kept));
     }

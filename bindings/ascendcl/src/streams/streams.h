@@ -112,10 +112,13 @@ typedef struct acl__point {
 /* A block that an allocator handed out for a captured stream. An execution of the graph touches it again. */
 typedef struct acl__kept {
     struct acl__kept *next;
+    struct acl__graph *graph;
     uint64_t address;
     uint64_t size;
-    bool live;     /* the allocator has not got it back */
-    bool replayed; /* an execution has announced it */
+    bool live;      /* the allocator has not got it back */
+    bool replayed;  /* an execution has announced it */
+    bool followed;  /* a later block of the graph has a part of its memory */
+    bool displaced; /* live; an execution has given its memory to an earlier block of the graph */
     char tag[48];
 } acl__kept;
 

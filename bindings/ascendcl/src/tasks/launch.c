@@ -39,6 +39,9 @@ static void kernel_over(void *ctx)
     struct kernel_task *k = ctx;
     if (k->kernel.compute != NULL) {
         const aclError error = k->kernel.compute(k->kernel.ctx);
+        if (k->kernel.writes_host) {
+            weir_sim_host_written(acl__rt.sim, NULL, UINT64_MAX);
+        }
         if (error != ACL_SUCCESS && k->stream->live && k->stream->id == k->stream_id) {
             acl__stream_fail(k->stream, &k->task, error);
         }

@@ -142,6 +142,7 @@ typedef struct acl__kernel {
     uint64_t duration_ns;
     const weir_sim_access *accesses;
     size_t access_count;
+    bool writes_host; /* `compute` may write pinned or registered host memory */
     aclError (*compute)(void *ctx);
     void (*end)(void *ctx);
     void *ctx;

@@ -180,8 +180,10 @@ typedef struct weir_sim_work {
 WEIR_API weir_status weir_sim_launch(weir_sim *sim, weir_sim_stream *stream, const weir_sim_work *work);
 /* Queue a fill, or a copy between two device ranges or between device and host memory. Host memory is named by its
  * pointer and counts as pinned: it is read or written when the copy happens. In backed mode the bytes move at the end
- * of the operation, all at once. If the device memory is gone by the time of the copy or fill, the stream breaks as
- * after a kernel fault. A size of zero queues nothing. Results as weir_sim_launch. */
+ * of the operation, all at once. If the host's side of a copy has then other bytes than when it was queued, and neither
+ * another copy nor a host function has run that may have written them, the auditor reports HOST_CHANGED. If the device
+ * memory is gone by the time of the copy or fill, the stream breaks as after a kernel fault. A size of zero queues
+ * nothing. Results as weir_sim_launch. */
 WEIR_API weir_status weir_sim_fill(weir_sim *sim, weir_sim_stream *stream, uint64_t address, uint64_t size,
                                    uint8_t value, const char *tag);
 WEIR_API weir_status weir_sim_copy(weir_sim *sim, weir_sim_stream *stream, uint64_t to, uint64_t from, uint64_t size,
@@ -226,6 +228,11 @@ WEIR_API void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t siz
 /* Tells the auditor that a block was given back in the order of `stream` (NULL: the host says that the block is idle).
  * Work of other streams may still touch the block; the auditor checks this when the memory is handed out again. */
 WEIR_API void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *stream, const char *tag);
+/* Tell the auditor that host memory is fresh, so that copies queued before were of other memory; that a kernel has
+ * written it; that the host gives it back, for which the host must have seen the end of all copies from and to it. */
+WEIR_API void weir_sim_host_alloc(weir_sim *sim, const void *start, uint64_t size);
+WEIR_API void weir_sim_host_written(weir_sim *sim, const void *start, uint64_t size);
+WEIR_API void weir_sim_host_free(weir_sim *sim, const void *start, uint64_t size, const char *tag);
 /* Reports as leaked every live block, and every region, reservation and piece of physical memory still held. Call it
  * when the program should hold no memory. */
 WEIR_API void weir_sim_audit_leaks(weir_sim *sim);
@@ -256,7 +263,9 @@ WEIR_API void weir_sim_set_reach(weir_sim *sim, weir_sim_reaches reaches, void *
     X(REGION_PENDING, "region returned while work on it is pending")                                                   \
     X(REGION_LIVE, "region returned while blocks in it are live")                                                      \
     X(LEAK, "never given back")                                                                                        \
-    X(FOREIGN_MEMORY, "work touches memory that its device may not reach")
+    X(FOREIGN_MEMORY, "work touches memory that its device may not reach")                                             \
+    X(HOST_CHANGED, "the host wrote memory under a queued copy")                                                       \
+    X(HOST_MEMORY, "host memory given back while a copy may still use it")
 
 typedef enum weir_sim_finding_kind {
 #define WEIR_SIM_FINDING_ENUM(name, text) WEIR_SIM_##name,
