@@ -94,8 +94,9 @@ class HeapTest(unittest.TestCase):
             self.assertEqual(heap.stats().live_blocks, 0)
         with self.assertRaisesRegex(weir.InvalidError, "align 7 is not a power of two"):
             weir.Heap(align=7)
-        with self.assertRaises(weir.InvalidError):
-            weir.Heap(-1)
+        for wrong in (-1, (1 << 64) + MIB): # of which 64 bits would be a good limit
+            with self.assertRaises(weir.InvalidError):
+                weir.Heap(wrong)
 
     def test_an_exception_in_a_block(self):
         with self.assertRaises(ZeroDivisionError):
@@ -193,10 +194,12 @@ class HeapTest(unittest.TestCase):
                 wrong = wrong or "before a fork" not in str(refused)
             with weir.Heap() as own:
                 own.array(1000)[0] = 1
+            freed = []
+            weir._heap.lib.weir_heap_free = lambda *block: freed.append(block)
             del array
             gc.collect()
             heap.close()
-            os._exit(wrong)
+            os._exit(wrong or freed != [])
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertEqual((array[0], heap.stats().live_blocks), (42, 1))
 
@@ -376,6 +379,18 @@ class PoolTest(unittest.TestCase):
         with self.assertRaises(weir.InvalidError):
             device.bytes(1, 1)
         self.assertTrue(all("outside" in text for text in device.findings()))
+
+    def test_a_free_on_another_stream(self):
+        device = weir.SimulatedDevice(64 * MIB, backed=True)
+        with weir.Pool(device) as pool:
+            side = pool.stream(device.stream())
+            block = pool.alloc(MIB)
+            address = block.address
+            device.fill(address, MIB, 7, side.native)
+            block.free(side)
+            self.assertNotEqual(pool.alloc(MIB).address, address)
+            self.assertEqual(pool.alloc(MIB, side).address, address)
+        self.assertEqual(device.findings(), [])
 
     def test_strategies(self):
         for strategy in ("caching", "size_class", "bump"):

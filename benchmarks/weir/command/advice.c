@@ -70,6 +70,9 @@ static void find_settings(struct advice *advice, const struct trace *trace)
     if (!pytorch_settings_parse(advice->program, advice->settings, &parsed, &error)) {
         (void)snprintf(advice->refused, sizeof(advice->refused), "%s", error.text);
         advice->settings = "";
+    } else if (strlen(advice->settings) > tuning_longest_base) {
+        (void)snprintf(advice->refused, sizeof(advice->refused), "longer than %d bytes", tuning_longest_base);
+        advice->settings = "";
     }
 }
 
@@ -250,7 +253,7 @@ static void say_unserved(struct advice *advice, const struct tuning_point *now)
     char size[UNIT_TEXT];
     char event[UNIT_TEXT];
     char enough[UNIT_TEXT];
-    char cure[tuning_text];
+    char cure[tuning_text + 64];
     const struct cure *least = least_capacity(advice);
     if (least == NULL) {
         (void)snprintf(advice->sentence, sizeof(advice->sentence),
@@ -272,7 +275,7 @@ static void say(struct advice *advice)
     const struct cure *cure = &advice->cures[advice->best];
     const struct tuning_point *now = &advice->tuning.now;
     const bool npu = advice->program == PYTORCH_NPU;
-    char name[tuning_text];
+    char name[tuning_text + 64];
     char size[2][UNIT_TEXT];
     char event[UNIT_TEXT];
     name_cure(advice, cure, name, sizeof(name));

@@ -44,8 +44,8 @@ struct advice {
     struct tuning tuning;
     struct cure cures[CURE_COUNT];
     size_t cure_count;
-    size_t best;        /* the cure that is advised; 0: none is better than the settings that the program had */
-    char sentence[768]; /* the advice in words */
+    size_t best; /* the cure that is advised; 0: none is better than the settings that the program had */
+    char sentence[tuning_text + 512];       /* the advice in words */
     char reasons[advice_most_reasons][384]; /* why not the other settings */
     size_t reason_count;
 };

@@ -6,6 +6,7 @@
 #include "json.h"
 #include "output_host.h"
 #include "part_options.h"
+#include "progress.h"
 #include "replay/jobs.h"
 #include "replay_settings.h"
 
@@ -38,6 +39,7 @@ struct advising {
     struct part_options part;
     bool json;
     json_t *all;
+    struct progress progress;
 };
 
 static int parse_capacity(void *ctx, const char *value)
@@ -98,17 +100,19 @@ static bool advise_host(struct advising *advising, const struct trace *trace, ch
     return true;
 }
 
-static bool advise_device(struct advising *advising, const struct trace *trace, char *error, size_t error_size)
+static bool advise_settings(struct advising *advising, const struct trace *trace, char *error, size_t error_size)
 {
-    if (trace_is_of_malloc(trace)) {
-        return advise_host(advising, trace, error, error_size);
-    }
+    struct progress_counter counter = {.progress = &advising->progress, .trace = trace->path};
+    struct replay_options options = advising->options;
     struct advice *advice = calloc(1, sizeof(*advice));
     if (advice == NULL) {
         (void)snprintf(error, error_size, "no host memory");
         return false;
     }
-    const bool done = advice_make(trace, &advising->options, advice, error, error_size);
+    options.progress = progress_count;
+    options.progress_ctx = &counter;
+    const bool done = advice_make(trace, &options, advice, error, error_size);
+    progress_clear(&advising->progress, 0);
     if (done && advising->json) {
         add_answer(advising, output_advice_json(advice));
     } else if (done) {
@@ -119,25 +123,13 @@ static bool advise_device(struct advising *advising, const struct trace *trace, 
     return done;
 }
 
-static bool advise_devices(struct advising *advising, const struct trace *trace, char *error, size_t error_size)
+/* Owns the trace. */
+static bool advise_device(void *ctx, struct trace *trace, char *error, size_t error_size)
 {
-    bool done = true;
-    if (trace->device != TRACE_NO_INDEX) {
-        return advise_device(advising, trace, error, error_size);
-    }
-    for (uint32_t d = 0; d < trace->device_count && done; d++) {
-        struct trace *one = NULL;
-        struct trace_error why = {0};
-        if (!trace->devices[d].used) {
-            continue;
-        }
-        if (trace_of_device(trace, d, &one, &why) != WEIR_OK) {
-            (void)snprintf(error, error_size, "%s", why.message);
-            return false;
-        }
-        done = advise_device(advising, one, error, error_size);
-        trace_free(one);
-    }
+    struct advising *advising = ctx;
+    const bool done = trace_is_of_malloc(trace) ? advise_host(advising, trace, error, error_size)
+                                                : advise_settings(advising, trace, error, error_size);
+    trace_free(trace);
     return done;
 }
 
@@ -152,9 +144,12 @@ static int advise(struct advising *advising, const char *name)
     if (trace_only_counts(trace)) {
         status = complain("advise", false, "%s: has totals over time and no blocks, so there is nothing to replay",
                           trace->path);
-    } else if (!part_choose(&advising->part, &trace, error, sizeof(error)) ||
-               !advise_devices(advising, trace, error, sizeof(error))) {
+    } else if (!part_choose(&advising->part, &trace, error, sizeof(error))) {
         status = complain("advise", false, "%s", error);
+    } else {
+        const bool done = part_each_device(trace, advise_device, advising, error, sizeof(error));
+        trace = NULL;
+        status = done ? EXIT_DONE : complain("advise", false, "%s", error);
     }
     if (status == EXIT_DONE && advising->json) {
         const bool one = json_array_size(advising->all) == 1;
@@ -179,6 +174,7 @@ int command_advise(int argc, char **argv)
     if (status != EXIT_DONE) {
         return status < 0 ? EXIT_DONE : status;
     }
+    progress_start(&advising.progress, 1, false);
     advising.all = json_array();
     advising.options.crew = crew_create(advising.options.jobs);
     status = advising.all != NULL && advising.options.crew != NULL ? advise(&advising, argv[optind])

@@ -101,3 +101,27 @@ bool part_choose(const struct part_options *part, struct trace **trace, char *er
     }
     return done;
 }
+
+bool part_each_device(struct trace *trace, bool (*run)(void *ctx, struct trace *one, char *error, size_t error_size),
+                      void *ctx, char *error, size_t error_size)
+{
+    bool done = true;
+    if (trace->device != TRACE_NO_INDEX) {
+        return run(ctx, trace, error, error_size);
+    }
+    for (uint32_t d = 0; d < trace->device_count && done; d++) {
+        struct trace *one = NULL;
+        struct trace_error why = {0};
+        if (!trace->devices[d].used) {
+            continue;
+        }
+        done = trace_of_device(trace, d, &one, &why) == WEIR_OK;
+        if (done) {
+            done = run(ctx, one, error, error_size);
+        } else {
+            (void)snprintf(error, error_size, "%s", why.message);
+        }
+    }
+    trace_free(trace);
+    return done;
+}

@@ -47,4 +47,9 @@ int part_parse_streams(void *part, const char *value);
  * with a line in `error`; the caller owns *trace in either case. */
 bool part_choose(const struct part_options *part, struct trace **trace, char *error, size_t error_size);
 
+/* Calls `run` with a trace of each device that the trace uses; a trace of one device is passed on as it is. `run` owns
+ * its trace, and this function frees the rest. Ends at the first failure and returns false with a line in `error`. */
+bool part_each_device(struct trace *trace, bool (*run)(void *ctx, struct trace *one, char *error, size_t error_size),
+                      void *ctx, char *error, size_t error_size);
+
 #endif

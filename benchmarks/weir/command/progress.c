@@ -27,6 +27,21 @@ void progress_show(void *ctx, double share)
     (void)pthread_mutex_unlock(&progress->lock);
 }
 
+void progress_count(void *ctx, double share)
+{
+    struct progress_counter *counter = ctx;
+    struct progress *progress = counter->progress;
+    (void)share;
+    (void)pthread_mutex_lock(&progress->lock);
+    counter->ended++;
+    if (progress->wanted) {
+        (void)fprintf(stderr, "\r%s: replay %zu\033[K", counter->trace, counter->ended);
+        (void)fflush(stderr);
+        progress->shown = true;
+    }
+    (void)pthread_mutex_unlock(&progress->lock);
+}
+
 void progress_clear(struct progress *progress, size_t next)
 {
     (void)pthread_mutex_lock(&progress->lock);

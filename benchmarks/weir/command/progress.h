@@ -30,6 +30,16 @@ void progress_start(struct progress *progress, size_t count, bool quiet);
  * replay_options. */
 void progress_show(void *source, double share);
 
+/* Counts the replays of one trace, where their number is not known beforehand. */
+struct progress_counter {
+    struct progress *progress;
+    const char *trace;
+    size_t ended;
+};
+
+/* Counts a replay that has ended, and shows the count. Serves as the callback of struct jobs; the share is not used. */
+void progress_count(void *counter, double share);
+
 /* Clears the progress line before something is printed. From now on the line shows trace `next`. */
 void progress_clear(struct progress *progress, size_t next);
 

@@ -116,23 +116,15 @@ static bool run_device(struct all *all, size_t number, struct trace *trace, char
     return done;
 }
 
-/* Replays the devices of a trace that uses several, one after another. */
-static bool run_devices(struct all *all, size_t number, const struct trace *trace, char *error, size_t error_size)
+struct job_of_trace {
+    struct all *all;
+    size_t number;
+};
+
+static bool run_one(void *ctx, struct trace *trace, char *error, size_t error_size)
 {
-    bool done = true;
-    for (uint32_t d = 0; d < trace->device_count && done; d++) {
-        struct trace *one = NULL;
-        struct trace_error why = {0};
-        if (!trace->devices[d].used) {
-            continue;
-        }
-        if (trace_of_device(trace, d, &one, &why) != WEIR_OK) {
-            (void)snprintf(error, error_size, "%s", why.message);
-            return false;
-        }
-        done = run_device(all, number, one, error, error_size);
-    }
-    return done;
+    const struct job_of_trace *job = ctx;
+    return run_device(job->all, job->number, trace, error, error_size);
 }
 
 static bool run_trace(struct all *all, size_t number, char *error, size_t error_size)
@@ -145,12 +137,12 @@ static bool run_trace(struct all *all, size_t number, char *error, size_t error_
         done = false;
     }
     done = done && part_choose(&all->settings->part, &trace, error, error_size);
-    if (done && trace->device != TRACE_NO_INDEX) {
-        return run_device(all, number, trace, error, error_size);
+    if (done) {
+        struct job_of_trace job = {all, number};
+        return part_each_device(trace, run_one, &job, error, error_size);
     }
-    done = done && run_devices(all, number, trace, error, error_size);
     trace_free(trace);
-    return done;
+    return false;
 }
 
 static bool open_job(const struct all *all, struct trace_job *job)

@@ -52,22 +52,12 @@ struct round {
 
 /* --- the text of a choice --- */
 
-/* Adds a part to a text of tuning_text bytes, as far as there is room. */
-static void append(char *text, const char *part)
-{
-    const size_t used = strlen(text);
-    const size_t room = tuning_text - 1 - used;
-    const size_t length = strlen(part) < room ? strlen(part) : room;
-    memcpy(text + used, part, length);
-    text[used + length] = '\0';
-}
-
+/* The text has tuning_text bytes, which hold the longest base and the longest value of each setting. */
 static void add_setting(char *text, const char *name, const char *value)
 {
-    append(text, text[0] != '\0' ? "," : "");
-    append(text, name);
-    append(text, value[0] != '\0' ? ":" : "");
-    append(text, value);
+    char *end = text + strlen(text);
+    end = stpcpy(stpcpy(end, end > text ? "," : ""), name);
+    (void)stpcpy(stpcpy(end, value[0] != '\0' ? ":" : ""), value);
 }
 
 /* `settings` is shorter than tuning_text. */
@@ -160,6 +150,7 @@ bool tuning_play(const struct trace *trace, uint64_t pad_bytes, const struct rep
         return true;
     }
     own.no_audit = own.no_timing = true;
+    own.progress = NULL;
     own.growth = point->growth;
     const uint64_t pad = strategy->fixed_pad >= 0 ? (uint64_t)strategy->fixed_pad : pad_bytes;
     const bool done = replay_run(trace, strategy, pad, &own, &result, error, error_size);
@@ -186,7 +177,9 @@ static bool play_points(struct round *round)
                               .threads = round->options->jobs,
                               .crew = round->options->crew,
                               .play = play,
-                              .ctx = round};
+                              .ctx = round,
+                              .progress = round->options->progress,
+                              .progress_ctx = round->options->progress_ctx};
     round->replays += round->count;
     return jobs_run(&jobs, round->error, round->error_size);
 }
@@ -428,10 +421,10 @@ static bool search_pools(struct round *round, struct tuning *tuning)
 
 /* --- both --- */
 
-static void without_blanks(char *text, size_t size, const char *from)
+static void without_blanks(char *text, const char *from)
 {
     size_t used = 0;
-    for (; *from != '\0' && used + 1 < size; from++) {
+    for (; *from != '\0'; from++) {
         if (!isspace((unsigned char)*from)) {
             text[used++] = *from;
         }
@@ -451,7 +444,7 @@ bool tuning_search(const struct trace *trace, enum pytorch_program program, cons
         (void)snprintf(error, error_size, "no host memory");
         return false;
     }
-    without_blanks(text, sizeof(text), base);
+    without_blanks(text, base);
     read_base(text, &own, rest);
     *round = (struct round){.trace = trace,
                             .options = options,

@@ -13,7 +13,8 @@
 
 #include "replay/replay.h"
 
-enum { tuning_text = 640, tuning_most_alone = 10 };
+/* A program's settings have at most tuning_longest_base bytes; those that the search adds fit beside them. */
+enum { tuning_text = 1024, tuning_longest_base = 640, tuning_most_alone = 10 };
 
 /* One replay. */
 struct tuning_point {
@@ -40,9 +41,10 @@ struct tuning {
     size_t replays;
 };
 
-/* Searches. `base`: the settings that the program had, which it must accept; those that the search does not know stay
- * as they are. Of the options, capacity, costs, seed, jobs and crew are used. Returns false with a line in `error` if
- * a replay could not be completed. */
+/* Searches. `base`: the settings that the program had, which it must accept, of at most tuning_longest_base bytes;
+ * those that the search does not know stay as they are. Of the options, capacity, costs, seed, jobs, crew and progress
+ * are used; `progress` is called after each replay. Returns false with a line in `error` if a replay could not be
+ * completed. */
 bool tuning_search(const struct trace *trace, enum pytorch_program program, const char *base, uint64_t pad_bytes,
                    const struct replay_options *options, struct tuning *tuning, char *error, size_t error_size);
 

@@ -79,6 +79,8 @@ recording rounded < <(
     printf 'a 0 0 %d 0 0\n' $((33 * mib)))
 advice 'Unset PYTORCH_ALLOC_CONF: this run then reserves 34.0 MiB, not 48.0 MiB (29.2 % less)' rounded.wtr
 "$weir" advise rounded.wtr | grep -qxF '  unset PYTORCH_ALLOC_CONF' || complain 'no unset'
+# 34 of 70 MiB are 0.48571: a cap of 0.4857 would not do.
+good 'set_per_process_memory_fraction(0.4858)' advise rounded.wtr --capacity 70MiB
 
 # Another allocator, and settings of the other program: the defaults stand for them, and a line says so.
 sed 's/^#note.*/#note allocator settings: backend:cudaMallocAsync/' rounded.wtr >async.wtr
@@ -86,6 +88,16 @@ good 'the recorded settings are not modelled, the defaults stand for them: backe
 sed 's/^#src.*/#src torch-snapshot dev0 of torch_npu/; s/^#note.*/#note allocator settings: expandable_segments:True/' pieces.wtr >npu.wtr
 good 'as it is: torch_npu with ' advise npu.wtr
 "$weir" advise npu.wtr --json | grep -qF 'torch_npu refuses them together with expandable_segments:True' || complain 'no exclusion'
+
+# So many settings that a row has no room for them and others are not cut.
+many=$(printf 'roundup_power2_divisions:2,%.0s' {1..30})
+sed "s/^#note.*/#note allocator settings: ${many}max_split_size_mb:64/" rounded.wtr >many.wtr
+good 'the recorded settings are not modelled, the defaults stand for them: longer than 640 bytes' advise many.wtr
+
+# Every replay is counted on standard error if that is a terminal.
+script -qec "$weir advise rounded.wtr" /dev/null </dev/null >out 2>&1 || complain 'advise on a terminal'
+grep -q 'rounded.wtr: replay 1[0-9][0-9]' out || complain 'no count of replays'
+"$weir" advise rounded.wtr 2>&1 | grep -q 'replay 1[0-9]' && complain 'a count of replays without a terminal'
 
 # --- one setting that is enough already ---
 

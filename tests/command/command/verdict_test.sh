@@ -61,6 +61,26 @@ verdict 'pytorch, peak at event 21: 128.00 MiB reserved for 16.00 MiB live as as
     sessions.wtr -s pytorch
 verdict 'caching, peak at event 0: 16.00 MiB reserved for 16.00 MiB live as asked: nearly all of it is live' sessions.wtr -s caching
 
+# PyTorch's model: a block that another stream uses is pending and no more live, and a fraction of the device is all that
+# there is.
+recording pending <<TRACE
+a 0 0 $((16 * mib)) 0 0
+w 1 1 1000000000
+u 2 0 1
+f 3 0 0 0
+a 4 1 $((16 * mib)) 0 0
+TRACE
+verdict 'pytorch[], peak at event 4: 32.00 MiB reserved for 16.00 MiB live as asked: 16.00 MiB are freed, and queued work may still use them' \
+    pending.wtr -s 'pytorch[]'
+grep -q 'verdict: .* rounding' out && complain 'pending blocks count as live'
+recording fraction <<TRACE
+a 0 0 $((16 * mib)) 0 0
+a 1 1 $((16 * mib)) 0 0
+a 2 2 $((16 * mib)) 0 0
+TRACE
+verdict 'pytorch[per_process_memory_fraction:0.5], refused at event 2: 16.00 MiB asked on stream 0: too big by 8.00 MiB for any allocator: 32.00 MiB are live as asked, and the device gives at most 40.00 MiB' \
+    fraction.wtr -s 'pytorch[per_process_memory_fraction:0.5]' --capacity 80MiB
+
 # A buffer that grows by 1 MiB at each step, with the old one alive until the new one is filled.
 recording growing < <(
     for step in $(seq 0 19); do

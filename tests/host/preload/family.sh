@@ -54,5 +54,6 @@ if [ "$operators" != - ]; then
     run 'operators' 0 "$with" WEIR_PRELOAD_REPORT="$work/operators" -- "$operators"
     awk '/test_preload_operators +/ && $3 > 90 { is_first = 1 } END { exit !is_first }' operators ||
         complain "what the program asked for is not its own: $(cat operators)"
+    ! grep -q libweir_preload operators || complain "the library names itself as a holder: $(cat operators)"
 fi
 exit $((failures > 0))
