@@ -129,7 +129,8 @@ class PoolStats(Structure):
         (name, c_uint64) for name in ("waits", "syncs", "events_recorded", "region_allocs", "region_frees", "device_failures",
                                       "device_ns")] + [("sizes", c_uint64 * SIZE_BUCKETS)] + [
         (name, c_uint64) for name in ("vm_creates", "vm_destroys", "vm_maps", "vm_unmaps", "vm_moved_bytes", "limit_bytes",
-                                      "soft_limit_bytes", "soft_limit_growths", "pressure_calls", "tags", "pinned_bytes")]
+                                      "soft_limit_bytes", "soft_limit_growths", "pressure_calls", "tags", "pinned_bytes",
+                                      "uncommitted_bytes")]
 
 
 class TagStats(Structure):

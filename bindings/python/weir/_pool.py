@@ -154,6 +154,7 @@ class PoolStats:
     pressure_calls: int
     tags: int
     pinned_bytes: int
+    uncommitted_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -141,6 +141,7 @@ pub struct weir_pool_stats {
     pub pressure_calls: u64,
     pub tags: u64,
     pub pinned_bytes: u64,
+    pub uncommitted_bytes: u64,
 }
 
 /// Figures of the blocks of one tag: `weir_tag_stats` in weir/budget.h explains each.

@@ -46,6 +46,7 @@ struct block {
     uint64_t segments;   /* number of segments that the block owns */
     struct block *next;  /* next in the list `overlapped` */
     bool live;
+    bool unit;       /* an access may go on from this block into the next one, if that is such a block, too */
     bool overlapped; /* live, but its first byte was handed out again: the block is in the list `overlapped` */
 };
 
@@ -843,6 +844,16 @@ static void touch_nothing(weir__sim_audit *audit, weir__sim_op *op, const struct
     report(audit, WEIR_SIM_OUTSIDE_BLOCK, start, end, below != NULL ? below->owner->alloc : NULL, op, detail);
 }
 
+/* True if the block is a unit, and an access to `end` goes on from it into another unit. */
+static bool goes_on(weir__sim_audit *audit, const struct block *block, uint64_t end)
+{
+    if (!block->unit || !is_held(block) || end <= block->end) {
+        return false;
+    }
+    const struct segment *next = segment_at(audit, block->end);
+    return next != NULL && next->owner->unit && is_held(next->owner);
+}
+
 /* Checks one access of a piece of work: the memory may be touched, and earlier accesses are ordered before it. */
 static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__sim_op *op, const weir_sim_access *access)
 {
@@ -853,6 +864,15 @@ static void touch(weir__sim_audit *audit, const weir__sim_clock *clock, weir__si
     }
     const struct device_range *there = NULL;
     struct segment *s = segment_at(audit, start);
+    while (s != NULL && goes_on(audit, s->owner, end)) {
+        const uint64_t behind = s->owner->end;
+        touch_block(audit, clock, op, s, start, behind, access->write);
+        start = behind;
+        s = audit->stopped ? NULL : segment_at(audit, start);
+    }
+    if (audit->stopped) {
+        return;
+    }
     if (s != NULL && is_held(s->owner)) {
         touch_block(audit, clock, op, s, start, end, access->write);
     } else if (audit->direct != NULL && device_bytes_in(audit, start, end, &there) > start) {
@@ -1055,7 +1075,7 @@ static bool hand_out(weir__sim_audit *audit, const weir__sim_clock *clock, weir_
     return true;
 }
 
-void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, uint32_t number,
+void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, bool unit, uint32_t number,
                                  const weir__sim_op_info *info)
 {
     if (is_stopped(audit)) {
@@ -1089,6 +1109,7 @@ void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint6
     b->segments = 0;
     b->next = NULL;
     b->live = true;
+    b->unit = unit;
     b->overlapped = false;
     if (s == NULL) {
         (void)segment_new(audit, address, end, b, op);

@@ -73,8 +73,8 @@ void weir__sim_audit_saw_all(weir__sim_audit *audit);
 void weir__sim_audit_saw_broken(weir__sim_audit *audit, uint32_t stream);
 
 /* Tell the auditor that an allocator handed out or got back a block, in stream order or by the host
- * (WEIR__SIM_HOST). */
-void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, uint32_t stream,
+ * (WEIR__SIM_HOST). `unit`: an access may go on from one such block into the next. */
+void weir__sim_audit_block_alloc(weir__sim_audit *audit, uint64_t address, uint64_t size, bool unit, uint32_t stream,
                                  const weir__sim_op_info *info);
 void weir__sim_audit_block_free(weir__sim_audit *audit, uint64_t address, uint32_t stream,
                                 const weir__sim_op_info *info);

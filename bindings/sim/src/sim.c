@@ -206,7 +206,8 @@ static uint32_t announcer(weir_sim *sim, weir_sim_stream *stream, weir__sim_op_i
     return found != NULL ? found->number : WEIR__SIM_HOST;
 }
 
-void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream, const char *tag)
+static void announce(weir_sim *sim, uint64_t address, uint64_t size, bool unit, weir_sim_stream *stream,
+                     const char *tag)
 {
     if (sim->audit == NULL) {
         return;
@@ -214,8 +215,18 @@ void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_s
     weir__sim_lock(sim);
     weir__sim_op_info info = {.what = "alloc", .tag = tag};
     uint32_t number = announcer(sim, stream, &info);
-    weir__sim_audit_block_alloc(sim->audit, address, size, number, &info);
+    weir__sim_audit_block_alloc(sim->audit, address, size, unit, number, &info);
     weir__sim_unlock(sim);
+}
+
+void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream, const char *tag)
+{
+    announce(sim, address, size, false, stream, tag);
+}
+
+void weir_sim_unit_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream, const char *tag)
+{
+    announce(sim, address, size, true, stream, tag);
 }
 
 void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *stream, const char *tag)

@@ -11,6 +11,8 @@
  *   - block_alloc comes before the caller gets the handle. block_free comes before the memory can be allocated again,
  *     so no byte is ever in two blocks. The blocks are those that callers hold: a block in a front cache is not one, a
  *     chunk of an arena is one.
+ *   - Each committed unit of a reserved block (weir/reserve.h) is a block: a commit calls block_alloc, a decommit or
+ *     the free of the reserved block calls block_free.
  *   - block_use, event, trim and capture come before the function that they report returns.
  *   - capture of WEIR_OBSERVED_CAPTURE_BEGUN comes before the blocks of the capture; of WEIR_OBSERVED_CAPTURES_GONE,
  *     before their memory can be allocated by work outside of captures.
@@ -47,6 +49,7 @@ typedef struct weir_observed_block {
     weir_tag tag;        /* alloc: tag of the block; 0 = none */
     uint64_t align;      /* alloc: alignment as requested; 0 = the strategy's own */
     bool listed;         /* alloc: the block was live before the observer was attached */
+    bool unit; /* a committed unit of a reserved block (weir/reserve.h): work may go on from it into the next */
 } weir_observed_block;
 
 typedef enum weir_observed_kind {

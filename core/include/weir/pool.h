@@ -283,7 +283,7 @@ typedef enum weir_walk_state {
     WEIR_WALK_CACHED,   /* in a stream's front cache */
     WEIR_WALK_PENDING,  /* a freed block that work of several streams may still use */
     WEIR_WALK_UNMAPPED, /* addresses without memory, or with memory that is being moved, and free pieces beside a
-                           sleeping block, which come back with it */
+                           sleeping block, which come back with it; with `block`: not committed (weir/reserve.h) */
     WEIR_WALK_ASLEEP,   /* a live block that sleeps (weir/sleep.h) */
 } weir_walk_state;
 
@@ -357,7 +357,8 @@ typedef struct weir_pool_stats {
     uint64_t requested_bytes; /* live blocks, as requested */
     uint64_t live_bytes;      /* live blocks, as handed out */
     uint64_t cached_bytes;    /* in front caches */
-    uint64_t pending_bytes;   /* freed blocks that work of several streams may still use */
+    uint64_t pending_bytes;   /* freed blocks that work of several streams may still use, and decommitted memory
+                                 (weir/reserve.h) that work may still use */
     uint64_t free_bytes;      /* free in the strategy, all lanes */
     uint64_t reserved_bytes;  /* live + cached + pending + free, less sleeping blocks (weir/sleep.h), plus memory on
                                       its way from or to the device */
@@ -390,6 +391,7 @@ typedef struct weir_pool_stats {
     uint64_t pressure_calls;     /* calls of the pressure callback */
     uint64_t tags;               /* tags that have a name */
     uint64_t pinned_bytes;       /* handles and regions that pins keep, as a whole (weir/pin.h) */
+    uint64_t uncommitted_bytes;  /* addresses of reserved blocks that have no memory (weir/reserve.h) */
 } weir_pool_stats;
 
 #define WEIR_POOL_STATS_INIT WEIR_STRUCT_INIT(weir_pool_stats)
@@ -434,7 +436,7 @@ typedef struct weir_oom_region {
 
 /* X(NAME): a change that would have made the request succeed. If a caller applies one change and repeats the call, the
  * call succeeds, provided that the pool is as recorded, no other thread uses the pool, and the device gives all memory
- * that its capacity leaves. */
+ * that its capacity leaves. A part of a reserved block (weir/reserve.h) may be decommitted instead of freed. */
 #define WEIR_ADVICE_LIST(X)                                                                                            \
     X(RAISE_LIMIT) /* set the hard limit to `bytes` */                                                                 \
     X(DEVICE_ROOM) /* have `bytes` free on the device, in one piece */                                                 \

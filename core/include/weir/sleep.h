@@ -45,8 +45,8 @@
  * second stage takes memory, so that devices that share memory with the host need it once. If the device also fails
  * while a failed call is being undone, blocks may stay asleep, with their contents: weir_pool_wake brings them back.
  *
- * Counting. Sleeping blocks count as live: their bytes are in live_bytes and requested_bytes of the statistics, under
- * their tags, and in the record of a refused request, but not in reserved_bytes. Idle memory of a stage that has
+ * Counting. Sleeping blocks count as live: their bytes are in live_bytes and requested_bytes of the statistics and
+ * under their tags, but not in reserved_bytes, nor in the record of a refused request. Idle memory of a stage that has
  * failed, and memory that the device does not take back at the end of a sleep, stays reserved; weir_pool_trim tries
  * again.
  *

@@ -11,7 +11,9 @@
 #include <weir/observer.h>
 #include <weir/pin.h>
 #include <weir/pool.h>
+#include <weir/reserve.h>
 #include <weir/shared_limit.h>
+#include <weir/sleep.h>
 #include <weir/strategy.h>
 #include <weir/trace.h>
 

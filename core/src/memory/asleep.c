@@ -28,7 +28,8 @@ struct sleep_range {
     uint64_t region;
     uint64_t address;
     uint64_t size;
-    size_t block; /* RANGE_SLEEPS: index in the plan; SIZE_MAX: a block that sleeps and needs nothing */
+    size_t block;  /* RANGE_SLEEPS: index in the plan */
+    size_t blocks; /* entries from there on: 0 for a block that sleeps and needs nothing, several for a reserved one */
     weir_tick tick;
     weir_lane lane;
     enum range_kind kind;
@@ -62,35 +63,76 @@ struct pool_sleep *weir__sleep_records_locked(weir_pool *pool)
     return pool->sleep;
 }
 
-/* Returns the record of a sleeping block. */
-static struct asleep *find(const struct pool_sleep *sleep, uint64_t address)
+void weir__sleep_absent_locked(const weir_pool *pool, struct absent *absent)
 {
+    WEIR_ASSERT(pool_is_locked(pool));
+    const struct pool_sleep *sleep = pool->sleep;
+    *absent = (struct absent){0};
+    for (size_t i = 0; sleep != NULL && i < sleep->count; i++) {
+        const struct asleep *asleep = &sleep->blocks[i];
+        if (!weir__vm_has_memory_locked(pool, asleep->address, asleep->size)) {
+            const bool whole = reservation_of(asleep->block) == NULL;
+            const uint64_t requested = whole ? block_requested(asleep->block) : asleep->size;
+            absent->live += asleep->size;
+            absent->requested += requested;
+            absent->by_tag[asleep->tag] += requested;
+        }
+    }
+}
+
+/* Returns the number of the first record at or above the address. */
+static size_t find(const struct pool_sleep *sleep, uint64_t address)
+{
+    WEIR_ASSERT(sleep != NULL);
     size_t low = 0;
-    size_t high = sleep != NULL ? sleep->count : 0;
+    size_t high = sleep->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         *(sleep->blocks[middle].address < address ? &low : &high) =
             sleep->blocks[middle].address < address ? middle + 1 : middle;
     }
-    WEIR_ASSERT(sleep != NULL && low < sleep->count && sleep->blocks[low].address == address);
-    return &sleep->blocks[low];
+    return low;
+}
+
+size_t weir__sleep_find(const struct pool_sleep *sleep, const weir_block *block, size_t *count)
+{
+    const size_t first = find(sleep, block_address(block));
+    *count = find(sleep, block_end(block)) - first;
+    return first;
+}
+
+/* Removes the records of a block. */
+static void remove_records(struct pool_sleep *sleep, const weir_block *block)
+{
+    size_t count = 0;
+    const size_t first = weir__sleep_find(sleep, block, &count);
+    WEIR_ASSERT(count != 0);
+    for (size_t i = first; i < first + count; i++) {
+        if (sleep->blocks[i].host != NULL) {
+            sleep->copies[sleep->blocks[i].copy].blocks--;
+        }
+    }
+    memmove(&sleep->blocks[first], &sleep->blocks[first + count],
+            (sleep->count - first - count) * sizeof(*sleep->blocks));
+    sleep->count -= count;
 }
 
 void weir__sleep_free_locked(weir_pool *pool, weir_block *block)
 {
     WEIR_ASSERT(pool_is_locked(pool) && pool->growth.taken && state_of(block) == BLOCK_ASLEEP);
-    struct pool_sleep *sleep = pool->sleep;
-    struct asleep *asleep = find(sleep, block_address(block));
-    if (asleep->host != NULL) {
-        sleep->copies[asleep->copy].blocks--;
-    }
-    const size_t rest = (size_t)(&sleep->blocks[sleep->count] - asleep) - 1;
-    memmove(asleep, asleep + 1, rest * sizeof(*asleep));
-    sleep->count--;
+    remove_records(pool->sleep, block);
     /* The room was made when the block fell asleep. */
     weir__vm_withhold_block_locked(pool, block, WEIR_LANE_OPEN, 0);
-    (void)weir__vm_promise_locked(pool, sleep->count);
+    (void)weir__vm_promise_locked(pool, pool->sleep->count);
     weir__vm_settle_withheld_locked(pool);
+}
+
+void weir__sleep_forget_locked(weir_pool *pool, weir_block *block)
+{
+    WEIR_ASSERT(pool_is_locked(pool) && pool->growth.taken && state_of(block) == BLOCK_ASLEEP);
+    remove_records(pool->sleep, block);
+    (void)weir__vm_promise_locked(pool, pool->sleep->count);
+    weir__sleep_set_asleep(block, false);
 }
 
 void weir__sleep_give_copies(weir_pool *pool, bool all)
@@ -119,6 +161,27 @@ void weir__sleep_fini(weir_pool *pool)
     }
 }
 
+/* --- the plan: streams to wait for --- */
+
+static void wait_for(struct sleep_plan *plan, const weir_stream *stream)
+{
+    WEIR_ASSERT(plan->waits != NULL);
+    WEIR_ASSERT(stream->lane < plan->lanes);
+    plan->waits[stream->lane] |= !stream->retired && !is_stand_in(stream);
+}
+
+static void wait_for_block(struct sleep_plan *plan, const weir_block *block)
+{
+    WEIR_ASSERT(block_stream(block) != NULL);
+    const struct block_uses *uses = block_uses(block);
+    wait_for(plan, block_stream(block));
+    for (const struct weir_use *use = uses != NULL ? uses->first : NULL; use != NULL; use = use->next) {
+        if (use->stream->serial == use->serial) {
+            wait_for(plan, use->stream);
+        }
+    }
+}
+
 /* --- the plan: ranges --- */
 
 struct seeing {
@@ -127,37 +190,91 @@ struct seeing {
     bool failed; /* no host memory */
 };
 
+/* Adds an entry to the plan. Returns false when out of host memory. */
+static bool add_entry(struct seeing *seeing, struct sleep_range *range, const struct asleep *entry)
+{
+    struct sleep_plan *plan = seeing->plan;
+    if (!weir__vm_reserve((void **)&plan->blocks, plan->count + 1, &plan->room, sizeof(*plan->blocks))) {
+        seeing->failed = true;
+        return false;
+    }
+    plan->blocks[plan->count++] = *entry;
+    range->blocks++;
+    return true;
+}
+
+/* Adds what is known of a sleeping block to the plan, unless all that can go has gone. */
+static void see_asleep(struct seeing *seeing, const weir_block *block, struct sleep_range *range)
+{
+    const struct pool_sleep *sleep = seeing->pool->sleep;
+    size_t count = 0;
+    WEIR_ASSERT(state_of(block) == BLOCK_ASLEEP);
+    const size_t first = weir__sleep_find(sleep, block, &count);
+    bool added = true;
+    for (size_t i = first; i < first + count && added; i++) {
+        struct asleep entry = sleep->blocks[i];
+        entry.slept = true;
+        added = (entry.host != NULL && entry.told) || add_entry(seeing, range, &entry);
+    }
+}
+
+/* Adds a live block to the plan: of a reserved one, each run of committed units. */
+static void see_live(struct seeing *seeing, weir_block *block, struct sleep_range *range, uint8_t policy)
+{
+    const struct reservation *reserved = reservation_of(block);
+    struct asleep entry = {
+        .block = block, .address = range->address, .size = range->size, .tag = tag_of(block), .policy = policy};
+    if (reserved == NULL) {
+        (void)add_entry(seeing, range, &entry);
+        return;
+    }
+    bool added = true;
+    for (struct unit_run run = {0}; added && next_run(reserved, &run);) {
+        if (run.state == UNIT_COMMITTED) {
+            entry.address = unit_address(reserved, run.first);
+            entry.size = (run.end - run.first) * reserved->unit;
+            entry.follows = range->blocks > 0;
+            added = add_entry(seeing, range, &entry);
+        }
+    }
+}
+
+/* Notes the streams that may still use memory of the block that has been decommitted: that memory goes, too. */
+static void wait_for_leaving(const struct seeing *seeing, const weir_block *block)
+{
+    for (const struct leaving *leaving = seeing->pool->leaving; leaving != NULL; leaving = leaving->next) {
+        const struct weir_use *use = leaving->of == reservation_of(block) ? leaving->uses : NULL;
+        for (; use != NULL; use = use->next) {
+            if (!weir__reserved_use_is_over(seeing->pool, use)) {
+                wait_for(seeing->plan, use->stream);
+            }
+        }
+    }
+}
+
 static enum range_kind see_block(struct seeing *seeing, weir_block *block, struct sleep_range *range)
 {
     struct sleep_plan *plan = seeing->plan;
     const weir_block_state state = state_of(block);
-    const bool slept = state == BLOCK_ASLEEP;
     if (!is_held(state)) {
-        return RANGE_UNSETTLED;
+        return reservation_of(block) != NULL ? RANGE_NOTHING : RANGE_UNSETTLED;
     }
-    const struct asleep *known = slept ? find(seeing->pool->sleep, range->address) : NULL;
-    const uint8_t policy = slept ? known->policy : plan->policies[tag_of(block)];
+    size_t count = 0;
+    const size_t first = state == BLOCK_ASLEEP ? weir__sleep_find(seeing->pool->sleep, block, &count) : 0;
+    const uint8_t policy = count > 0 ? seeing->pool->sleep->blocks[first].policy : plan->policies[tag_of(block)];
     if (policy == WEIR_SLEEP_STAY) {
         return RANGE_STAYS;
     }
-    if (slept && known->host != NULL && known->told) { /* all that can go has gone */
-        range->block = SIZE_MAX;
-        return RANGE_SLEEPS;
-    }
-    if (!weir__vm_reserve((void **)&plan->blocks, plan->count + 1, &plan->room, sizeof(*plan->blocks))) {
-        seeing->failed = true;
-        return RANGE_STAYS;
-    }
     range->block = plan->count;
-    struct asleep *planned = &plan->blocks[plan->count++];
-    *planned = slept ? *known
-                     : (struct asleep){.block = block,
-                                       .address = range->address,
-                                       .size = range->size,
-                                       .tag = tag_of(block),
-                                       .policy = policy};
-    planned->slept = slept;
-    return RANGE_SLEEPS;
+    if (state == BLOCK_ASLEEP) {
+        see_asleep(seeing, block, range);
+    } else {
+        see_live(seeing, block, range, policy);
+    }
+    if (reservation_of(block) != NULL) {
+        wait_for_leaving(seeing, block);
+    }
+    return seeing->failed ? RANGE_STAYS : RANGE_SLEEPS;
 }
 
 static bool see_range(void *ctx, const weir_range_info *info)
@@ -184,27 +301,6 @@ static bool see_range(void *ctx, const weir_range_info *info)
         range->kind = RANGE_STAYS;
     }
     return !seeing->failed;
-}
-
-/* --- the plan: streams to wait for --- */
-
-static void wait_for(struct sleep_plan *plan, const weir_stream *stream)
-{
-    WEIR_ASSERT(plan->waits != NULL);
-    WEIR_ASSERT(stream->lane < plan->lanes);
-    plan->waits[stream->lane] |= !stream->retired && !is_stand_in(stream);
-}
-
-static void wait_for_block(struct sleep_plan *plan, const weir_block *block)
-{
-    WEIR_ASSERT(block_stream(block) != NULL);
-    const struct block_uses *uses = block_uses(block);
-    wait_for(plan, block_stream(block));
-    for (const struct weir_use *use = uses != NULL ? uses->first : NULL; use != NULL; use = use->next) {
-        if (use->stream->serial == use->serial) {
-            wait_for(plan, use->stream);
-        }
-    }
 }
 
 /* --- the plan: handles --- */
@@ -268,11 +364,21 @@ static weir_status add_handle(weir_pool *pool, struct sleep_plan *plan, const st
         const struct sleep_range *range = &plan->ranges[i];
         if (range->kind == RANGE_FREE) {
             status = withhold(pool, plan, range, address, end);
-        } else if (range->kind == RANGE_SLEEPS && range->block != SIZE_MAX) {
-            plan->blocks[range->block].bare = true;
+        }
+        for (size_t block = range->block; range->kind == RANGE_SLEEPS && block < range->block + range->blocks;
+             block++) {
+            struct asleep *entry = &plan->blocks[block];
+            entry->bare |= entry->address < end && entry->address + entry->size > address;
         }
     }
     return status;
+}
+
+/* True if the address is in a unit of a reserved block whose memory goes by itself, when its work is complete. */
+static bool leaves(const struct vm_span *span, uint64_t address)
+{
+    const struct reservation *reserved = span->reserved;
+    return reserved != NULL && unit_state(reserved, unit_at(reserved, address)) >= UNIT_LEAVING;
 }
 
 /* Adds the handles of a span that can go. Returns the number of the first range behind the span. */
@@ -282,10 +388,10 @@ static size_t plan_span(weir_pool *pool, struct sleep_plan *plan, const struct v
     const struct pool_vm *vm = pool->vm;
     for (uint64_t i = 0; i < span->used && *status == WEIR_OK; i++) {
         const struct vm_granule *granule = &span->granules[i];
-        if (granule->handle == 0 || granule->at != 0 || granule->token != NULL) {
+        const uint64_t address = span->address + (i << vm->granule_shift);
+        if (granule->handle == 0 || granule->at != 0 || granule->token != NULL || leaves(span, address)) {
             continue;
         }
-        const uint64_t address = span->address + (i << vm->granule_shift);
         const uint64_t end = address + ((uint64_t)granule->of << vm->granule_shift);
         while (lies_below(plan, range, span, end) &&
                plan->ranges[range].address + plan->ranges[range].size <= address) {
@@ -343,8 +449,9 @@ weir_status weir__sleep_plan_locked(weir_pool *pool, struct sleep_plan *plan)
         return WEIR_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < plan->count; i++) {
-        plan->unsettled |= !plan->blocks[i].slept && !mark(plan->blocks[i].block);
-        wait_for_block(plan, plan->blocks[i].block);
+        const struct asleep *entry = &plan->blocks[i];
+        plan->unsettled |= !entry->slept && !entry->follows && !mark(entry->block);
+        wait_for_block(plan, entry->block);
     }
     weir_status status = WEIR_OK;
     size_t range = 0;

@@ -15,7 +15,7 @@ struct sleep_copy {
     weir_sleep_store store;
 };
 
-/* A sleeping block. */
+/* A sleeping block, or a run of committed units of a reserved block, which sleeps while one of its runs does. */
 struct asleep {
     weir_block *block;
     uint64_t address;
@@ -26,7 +26,9 @@ struct asleep {
     weir_tag tag;
     uint8_t policy; /* a weir_sleep_policy */
     bool bare;      /* some of its memory is gone, or in a plan: is to go */
+    bool follows;   /* the run before it in the list is one of the same block */
     bool slept;     /* in a plan: it slept before */
+    bool apart;     /* in a plan that has failed: the block stays asleep */
     bool told;      /* observers know that it sleeps */
 };
 
@@ -71,11 +73,26 @@ void weir__sleep_plan_fini(struct sleep_plan *plan);
 /* Makes a block live or sleeping. */
 void weir__sleep_set_asleep(weir_block *block, bool asleep);
 
+/* Bytes of sleeping blocks whose memory is gone. */
+struct absent {
+    uint64_t live;              /* as handed out */
+    uint64_t requested;         /* as requested */
+    uint64_t by_tag[WEIR_TAGS]; /* the same, by tag */
+};
+
+/* Sums up the sleeping blocks whose memory is gone, some of it or all. Pool lock held. */
+void weir__sleep_absent_locked(const weir_pool *pool, struct absent *absent);
 /* Returns the pool's records, or NULL when out of host memory. Pool lock held. */
 struct pool_sleep *weir__sleep_records_locked(weir_pool *pool);
+/* Finds the records of a block: returns the number of the first one, and stores how many there are. Pool lock held, or
+ * the turn to grow is taken. */
+size_t weir__sleep_find(const struct pool_sleep *sleep, const weir_block *block, size_t *count);
 /* Ends a sleeping block, which is counted as freed: its addresses serve again when they have memory, or at once as a
  * hole. The turn to grow is taken. Pool lock held. */
 void weir__sleep_free_locked(weir_pool *pool, weir_block *block);
+/* Makes a sleeping block live that may have no memory, and gives its host copies up. The turn to grow is taken. Pool
+ * lock held. */
+void weir__sleep_forget_locked(weir_pool *pool, weir_block *block);
 /* Gives host copies back that no sleeping block has any more. No lock held; the calling thread has the turn to grow, or
  * the pool is being destroyed. */
 void weir__sleep_give_copies(weir_pool *pool, bool all);

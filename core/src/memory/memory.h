@@ -6,6 +6,7 @@
  *     trim.c     returns memory because a caller asks for it or lowers a limit
  *     pin.c      memory that is not given back because its addresses are known outside
  *     asleep.c   blocks whose memory has been given back; asleep.h
+ *     reserved.c blocks of which parts have memory
  *
  * Each source of memory implements the same table of functions (state/memory_ops.h).
  */
@@ -52,6 +53,12 @@ weir_status weir__region_return_at(weir_pool *pool, uint64_t address);
 bool weir__region_await_locked(weir_pool *pool);
 /* Ends this thread's turn to take or return memory (growth.taken) and wakes waiting threads. Pool lock held. */
 void weir__region_end_growing_locked(weir_pool *pool);
+/* Waits for this thread's turn to take or return memory, and takes it. Pool lock held, released while waiting. */
+static inline void take_turn_locked(weir_pool *pool)
+{
+    (void)weir__region_await_locked(pool);
+    pool->growth.taken = true;
+}
 /* Counts bytes that the device has given and bytes that it has taken back. Sets the bounds of the front caches, which
  * are shares of the reserved bytes because cached blocks cannot coalesce. Pool lock held. */
 void weir__region_count_locked(weir_pool *pool, uint64_t more, uint64_t less);
@@ -120,6 +127,41 @@ weir_status weir__vm_rejoin_withheld(weir_pool *pool);
 void weir__vm_open_withheld_locked(weir_pool *pool);
 /* True if a range of the strategy's walk is withheld. */
 bool weir__vm_withholds_locked(const weir_pool *pool, const weir_range_info *range);
+
+/* --- reserved.c: pool lock held; the turn to grow is taken, but where it says so --- */
+
+/* Reserves addresses for a block of units of `unit` bytes on the stream, which is in no counter yet. Pool lock released
+ * for the device call. Returns WEIR_ERR_NO_MEMORY when out of host memory, or the device's failure. */
+weir_status weir__reserved_make(weir_pool *pool, weir_stream *stream, uint64_t size, uint64_t unit, weir_block **block);
+struct vm_window;
+/* Finds the granules that the request's part lacks. Returns WEIR_ERR_BUSY if the block sleeps or has been freed, or
+ * work that the request's stream does not come after may still use some of the part. */
+weir_status weir__reserved_look(const struct request *request, struct vm_window *window);
+/* Makes the units of the request's part, all of which have memory, committed. Pool lock released meanwhile. */
+void weir__reserved_commit(const struct request *request);
+/* Makes the committed units of the part leave: they go when the work of leaving->uses is complete. The lock of the
+ * block's stream is held, too. */
+void weir__reserved_leave(weir_pool *pool, const struct part *part, struct leaving *leaving);
+/* Ends a live reserved block, in the order of the stream, at the tick; with `stream` NULL no work uses it. Its uses are
+ * closed. The lock of the block's stream is held, too. */
+void weir__reserved_end(weir_pool *pool, struct reservation *reserved, weir_stream *stream, weir_tick tick);
+/* Gives memory back that leaves and whose work is complete by now, and ends the turn to grow. No lock held. */
+void weir__reserved_end_turn(weir_pool *pool);
+/* Takes the memory of the units away that no work uses any more, but of those in `keep`, and ends the freed blocks that
+ * have none. The memory is spare afterwards. Stops at the first failure of the device, which it returns. Pool lock
+ * released for the device calls. */
+weir_status weir__reserved_settle(weir_pool *pool, const struct part *keep);
+/* Returns a stream whose work may still use memory of the part that leaves, although `stream` does not come after that
+ * work; NULL if there is none. */
+weir_stream *weir__reserved_user(const weir_pool *pool, const struct part *part, const weir_stream *stream);
+/* True if the use is over: the host has seen its work complete. */
+bool weir__reserved_use_is_over(const weir_pool *pool, const struct weir_use *use);
+/* Returns the bytes of addresses that reserved blocks have beside their memory. Needs no turn. */
+uint64_t weir__reserved_addresses(const weir_pool *pool);
+/* Returns a description of the first broken invariant, or NULL. Needs no turn. */
+const char *weir__reserved_broken(const weir_pool *pool);
+/* The pool is being destroyed: frees the records. No lock held. */
+void weir__reserved_fini(weir_pool *pool);
 
 /* --- budget.c --- */
 

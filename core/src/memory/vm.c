@@ -202,6 +202,16 @@ static enum made make_room(struct request *request, const struct vm_window *wind
     return after <= most ? MADE_ROOM : MADE_NONE;
 }
 
+/* Creates the memory of the window, which lies in a reserved block, and maps it: all or nothing. */
+static weir_status fill_part(const struct request *request, const struct vm_window *window, bool *lacks_host_memory)
+{
+    weir_pool *pool = request->pool;
+    struct reservation *reserved = reservation_of(request->part->block);
+    const weir_status status = weir__vm_cover(pool, window->first, window->end, UINT64_MAX, lacks_host_memory);
+    reserved->stray |= status != WEIR_OK; /* the device may not have unmapped what it had mapped */
+    return status;
+}
+
 /* Creates the window's memory and maps it. Returns false on failure: request->ceiling tells how much the device gives,
  * if it has refused more. Pool lock held on entry and exit, released for the device calls. */
 static bool fill(struct request *request, const struct vm_window *window, const struct room *room)
@@ -211,10 +221,12 @@ static bool fill(struct request *request, const struct vm_window *window, const 
     const struct pool_vm *vm = pool->vm;
     const uint64_t after = to_granules(vm, pool->held.bytes) - vm->spare_granules + window->need;
     const uint64_t most = weir__vm_handle_granules(pool, after);
-    const uint64_t ahead = granules_ahead(pool, window, after, room, most);
+    const uint64_t ahead = request->part == NULL ? granules_ahead(pool, window, after, room, most) : 0;
     bool lacks_host_memory = false;
-    const weir_status status = weir__vm_fill(pool, window->first, window->end + (ahead << vm->granule_shift), most,
-                                             request->stream->home, &lacks_host_memory);
+    const weir_status status = request->part != NULL
+                                   ? fill_part(request, window, &lacks_host_memory)
+                                   : weir__vm_fill(pool, window->first, window->end + (ahead << vm->granule_shift),
+                                                   most, request->stream->home, &lacks_host_memory);
     if (lacks_host_memory) {
         request->broken = WEIR_ERR_NO_MEMORY;
     } else if (status == WEIR_ERR_NO_MEMORY) {
@@ -292,6 +304,41 @@ static weir_status find_window(struct request *request, struct vm_window *window
     return found;
 }
 
+/* Puts memory at the window, as one try. Returns false if it has not; *again tells if another try may help. */
+static bool put_memory(struct request *request, const struct vm_window *window, uint64_t live, weir_rung *rung,
+                       unsigned *where, bool *again)
+{
+    if (window->need == 0) {
+        return true;
+    }
+    const struct room room = room_for(request, live);
+    const enum made made = make_room(request, window, &room);
+    *rung = made == MADE_IDLE_SPARE ? WEIR_RUNG_REMAPPED : *rung;
+    const uint64_t ceiling = request->ceiling;
+    *where = made == MADE_FREE ? LOOK_ALL : LOOK_OWN;
+    if (made == MADE_FREE) {
+        (void)!weir__reserved_settle(request->pool, request->part);
+    }
+    const bool filled = made == MADE_ROOM && fill(request, window, &room);
+    *again = !filled && (made == MADE_FREE || made == MADE_IDLE_SPARE || request->ceiling != ceiling);
+    return filled;
+}
+
+/* One try to put memory under a part of a reserved block; see try_once. */
+static bool try_part(struct request *request, uint64_t live, weir_rung *rung, bool *again)
+{
+    struct vm_window window;
+    unsigned where = 0;
+    *again = false;
+    request->broken = weir__reserved_look(request, &window);
+    if (request->broken != WEIR_OK || !put_memory(request, &window, live, rung, &where, again)) {
+        return false;
+    }
+    weir__reserved_commit(request);
+    request->block = request->part->block;
+    return true;
+}
+
 /* One try to serve the request, first from free memory (`*where` tells where to look). Sets *rung. Returns false if the
  * request is not served; *again tells if another try may help: addresses, memory or knowledge about the device have
  * changed. Pool lock held on entry and exit, released for the device calls. */
@@ -307,16 +354,8 @@ static bool try_once(struct request *request, uint64_t live, weir_rung *rung, un
         *again = found == WEIR_ERR_LIMIT && request->at == 0 && weir__vm_add_span(request);
         return false;
     }
-    if (window.need > 0) {
-        const struct room room = room_for(request, live);
-        const enum made made = make_room(request, &window, &room);
-        *rung = made == MADE_IDLE_SPARE ? WEIR_RUNG_REMAPPED : *rung;
-        const uint64_t ceiling = request->ceiling;
-        *where = made == MADE_FREE ? LOOK_ALL : LOOK_OWN;
-        if (made != MADE_ROOM || !fill(request, &window, &room)) {
-            *again = made == MADE_FREE || made == MADE_IDLE_SPARE || request->ceiling != ceiling;
-            return false;
-        }
+    if (!put_memory(request, &window, live, rung, where, again)) {
+        return false;
     }
     *again = true;
     /* The window continues the free memory before it. The strategy may cut the block off the other end, and would leave
@@ -331,15 +370,18 @@ static bool try_once(struct request *request, uint64_t live, weir_rung *rung, un
 static bool map_and_serve(struct request *request, uint64_t live, unsigned where)
 {
     WEIR_ASSERT(pool_is_locked(request->pool));
-    weir_rung rung = request->pool->vm->spares > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
+    weir_pool *pool = request->pool;
+    (void)!weir__reserved_settle(pool, request->part); /* the memory is spare: it serves the request or goes */
+    weir_rung rung = pool->vm->spares > 0 ? WEIR_RUNG_REMAPPED : WEIR_RUNG_MAPPED;
     bool served = false;
     bool again = !is_hopeless(request);
     for (int tries = 0; again && !served && tries < most_tries && request->broken == WEIR_OK; tries++) {
-        served = try_once(request, live, &rung, &where, &again);
+        served = request->part != NULL ? try_part(request, live, &rung, &again)
+                                       : try_once(request, live, &rung, &where, &again);
     }
     weir_status ignored = WEIR_OK;
-    (void)weir__vm_drop_spares(request->pool, 0, &ignored);
-    request->pool->counts.served[rung] += served;
+    (void)weir__vm_drop_spares(pool, 0, &ignored);
+    pool->counts.served[rung] += served && request->part == NULL; /* a commit is no alloc */
     return served;
 }
 
@@ -389,7 +431,11 @@ static uint64_t vm_give_back(weir_pool *pool, uint64_t keep, weir_status *failed
     pool->growth.taken = true;
     weir__vm_release_refused(pool);
     *failed = weir__vm_rejoin_withheld(pool);
-    dropped = weir__vm_drop_spares(pool, keep, failed);
+    const uint64_t spare = vm->spare_granules;
+    keep_first(failed, weir__reserved_settle(pool, NULL));
+    const uint64_t left = (vm->spare_granules - spare) << vm->granule_shift;
+    dropped = weir__vm_drop_spares(pool, pool->held.bytes - left, failed); /* decommitted memory goes in any case */
+    dropped += weir__vm_drop_spares(pool, keep, failed);
     while (pool->held.bytes > keep && *failed == WEIR_OK) {
         const uint64_t surplus = (pool->held.bytes - keep + vm->granule - 1) >> vm->granule_shift;
         const uint64_t unmapped = weir__vm_unmap_idle(pool, NULL, 0, surplus, failed);

@@ -273,17 +273,29 @@ static bool is_hole(const struct pool_vm *vm, struct vm_span *span, uint64_t add
     return granule == NULL || granule->handle == 0;
 }
 
+/* Returns the end of the addresses in [at, end) that one handle may have memory for. */
+static uint64_t handle_end(const struct vm_span *span, uint64_t at, uint64_t end)
+{
+    WEIR_ASSERT(at < end);
+    const uint64_t unit = span->reserved != NULL ? span->reserved->unit : span->size;
+    const uint64_t left = unit - (at - span->address) % unit;
+    return end - at < left ? end : at + left;
+}
+
 static bool plan_holes(struct pool_vm *vm, uint64_t first, uint64_t end, uint64_t most, const struct vm_place *like)
 {
     WEIR_ASSERT(first < end && most != 0);
     struct vm_span *span = vm_span_of(vm, first);
+    WEIR_ASSERT(end - span->address <= span->size);
     bool planned = true;
     uint64_t to = 0;
-    for (uint64_t at = first; at < end && planned; at = to + vm->granule) {
-        for (to = at; to < end && is_hole(vm, span, to);) {
+    for (uint64_t at = first; at < end && planned; at = to) {
+        const uint64_t bound = handle_end(span, at, end);
+        for (to = at; to < bound && is_hole(vm, span, to);) {
             to += vm->granule;
         }
         planned = plan_hole(vm, at, (to - at) >> vm->granule_shift, most, like);
+        to += to < bound ? vm->granule : 0;
     }
     return planned;
 }
@@ -428,6 +440,7 @@ weir_status weir__vm_cover(weir_pool *pool, uint64_t first, uint64_t end_address
 {
     const struct vm_place like = {.bare = true};
     weir_status status = prepare(pool, first, end_address, most, &like, lacks_host_memory);
+    (void)use_granule(pool->vm, vm_span_of(pool->vm, first), end_address - weir__vm_granule(pool));
     claim_bare(pool->vm);
     if (status == WEIR_OK) {
         struct step step = begin(pool);

@@ -5,6 +5,7 @@
  *     vm_span.c    spans of addresses
  *     vm_window.c  where a request needs the least new memory
  *     vm_bare.c    memory under taken addresses: takes it away, and puts it there again
+ *     reserved.c   reserved blocks: addresses of which parts have memory
  */
 #ifndef WEIR_CORE_VM_INTERNAL_H
 #define WEIR_CORE_VM_INTERNAL_H
@@ -24,11 +25,13 @@ struct vm_granule {
 };
 
 /* One reservation of addresses. The strategy's region is [address, address + size). The reserved addresses may be more,
- * so that granules larger than a page can be aligned. */
+ * so that granules larger than a page can be aligned. The span of a reserved block holds nothing else. */
 struct vm_span {
     struct vm_span *next;
+    void *region; /* the strategy's handle */
     uint64_t address;
     uint64_t size;
+    struct reservation *reserved; /* of the reserved block, no handle has memory for two of its units; NULL: none */
     uint64_t reserved_address;
     uint64_t reserved_size;
     uint64_t used;                /* granules from this index on have never had memory */
@@ -156,6 +159,12 @@ uint64_t weir__vm_drop_spares(weir_pool *pool, uint64_t keep, weir_status *statu
 
 /* Reserves another span of addresses, with room for the request. */
 bool weir__vm_add_span(struct request *request);
+/* Reserves a span of exactly `size` bytes, for a reserved block. To the strategy it is free memory of the open lane,
+ * until the caller takes it, with the pool's lock still held. Returns WEIR_ERR_NO_MEMORY when out of host memory, or
+ * the device's failure. */
+weir_status weir__vm_add_reserved_span(weir_pool *pool, uint64_t size, struct vm_span **span);
+/* Releases a span without memory, whose addresses are free memory of the open lane. */
+void weir__vm_remove_span(weir_pool *pool, struct vm_span *span);
 /* Releases the address reservations that the strategy had no host memory for. Stops if the device refuses. */
 void weir__vm_release_refused(weir_pool *pool);
 /* The pool is being destroyed: destroys all mapped handles and releases all addresses. No lock held. */

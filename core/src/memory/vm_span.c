@@ -83,51 +83,94 @@ static bool add_records(struct vm_span **span, uint64_t granules)
     return whole != NULL;
 }
 
-bool weir__vm_add_span(struct request *request)
+/* A span that is being made. */
+struct making {
+    uint64_t size;      /* bytes */
+    uint64_t least;     /* the least that serves */
+    weir_lane lane;     /* of the addresses in the strategy */
+    weir_status device; /* the device's answer */
+};
+
+/* Makes a span and adds it to the strategy. Returns NULL on failure: of the device, or if that is WEIR_OK, out of host
+ * memory. Pool lock held on entry and exit, released for the device call. */
+static struct vm_span *make_span(weir_pool *pool, struct making *making)
 {
-    WEIR_ASSERT(pool_is_locked(request->pool));
-    WEIR_ASSERT(request->pool->growth.taken);
-    weir_pool *pool = request->pool;
+    WEIR_ASSERT(pool_is_locked(pool) && pool->growth.taken);
     struct pool_vm *vm = pool->vm;
-    const uint64_t least = round_up(request->size, vm->granule) + (request->align > vm->granule ? request->align : 0);
     /* The device aligns its reservation to a page only, so a larger granule needs extra addresses. */
     const uint64_t extra = vm->granule - weir__device_info(pool->device)->page_bytes;
-    uint64_t size = size_of_span(pool, least);
     uint64_t address = 0;
     uint64_t failures = 0;
     /* Allocated before the reservation, so that the reservation cannot be lost. The records follow once the device has
      * accepted the size. */
     struct vm_span *span = malloc(sizeof(*span));
+    making->device = WEIR_OK;
     if (span == NULL) {
-        request->broken = WEIR_ERR_NO_MEMORY;
-        return false;
+        return NULL;
     }
     pool_unlock(pool);
-    const weir_status status = reserve_addresses(pool, least, extra, &size, &address, &failures);
+    making->device = reserve_addresses(pool, making->least, extra, &making->size, &address, &failures);
     *span = (struct vm_span){.address = round_up(address, vm->granule),
-                             .size = size,
+                             .size = making->size,
                              .reserved_address = address,
-                             .reserved_size = size + extra};
-    const bool has_records = status == WEIR_OK && add_records(&span, size >> vm->granule_shift);
+                             .reserved_size = making->size + extra};
+    const bool has_records = making->device == WEIR_OK && add_records(&span, making->size >> vm->granule_shift);
     pool_lock(pool);
     pool->counts.device_failures += failures;
-    if (status != WEIR_OK) {
+    if (making->device != WEIR_OK) {
         free(span);
-        request->device_status = status;
-        request->region_asked = size;
-        request->limited = false;
-        return false;
+        return NULL;
     }
-    void *handle = NULL;
-    if (!has_records ||
-        pool->strategy->region_add(pool->state, span->address, size, 0, WEIR_LANE_UNMAPPED, 0, &handle) != WEIR_OK) {
+    if (!has_records || pool->strategy->region_add(pool->state, span->address, making->size, 0, making->lane, 0,
+                                                   &span->region) != WEIR_OK) {
         append(&vm->refused, span);
         weir__vm_release_refused(pool);
-        request->broken = WEIR_ERR_NO_MEMORY;
-        return false;
+        return NULL;
     }
     append(&vm->spans, span);
-    return true;
+    return span;
+}
+
+bool weir__vm_add_span(struct request *request)
+{
+    weir_pool *pool = request->pool;
+    const struct pool_vm *vm = pool->vm;
+    const uint64_t least = round_up(request->size, vm->granule) + (request->align > vm->granule ? request->align : 0);
+    struct making making = {.size = size_of_span(pool, least), .least = least, .lane = WEIR_LANE_UNMAPPED};
+    const struct vm_span *span = make_span(pool, &making);
+    if (span == NULL && making.device != WEIR_OK) {
+        request->device_status = making.device;
+        request->region_asked = making.size;
+        request->limited = false;
+    } else if (span == NULL) {
+        request->broken = WEIR_ERR_NO_MEMORY;
+    }
+    return span != NULL;
+}
+
+weir_status weir__vm_add_reserved_span(weir_pool *pool, uint64_t size, struct vm_span **span)
+{
+    WEIR_ASSERT(size != 0 && size % pool->vm->granule == 0);
+    struct making making = {.size = size, .least = size, .lane = WEIR_LANE_OPEN};
+    *span = make_span(pool, &making);
+    return *span != NULL ? WEIR_OK : making.device != WEIR_OK ? making.device : WEIR_ERR_NO_MEMORY;
+}
+
+void weir__vm_remove_span(weir_pool *pool, struct vm_span *span)
+{
+    WEIR_ASSERT(pool_is_locked(pool) && pool->growth.taken);
+    struct vm_span **link = &pool->vm->spans;
+    while (*link != span) {
+        link = &(*link)->next;
+    }
+    *link = span->next;
+    span->next = NULL;
+    const weir_tick open = WEIR_TICK_MAX;
+    const weir_status status = pool->strategy->region_remove(pool->state, span->region, &open, 1);
+    WEIR_ASSERT(status == WEIR_OK);
+    (void)status;
+    append(&pool->vm->refused, span);
+    weir__vm_release_refused(pool);
 }
 
 static void return_span(weir_pool *pool, struct vm_span *span, weir_status *first)

@@ -15,6 +15,13 @@
 
 #include "state/state.h"
 
+/* A part of a reserved block: its units in [first, end). */
+struct part {
+    weir_block *block;
+    size_t first;
+    size_t end;
+};
+
 struct request {
     weir_pool *pool;
     weir_stream *stream;
@@ -22,6 +29,7 @@ struct request {
     uint64_t align;
     uint64_t at;               /* the address that the block must have; 0: any */
     weir_block *block;         /* result */
+    const struct part *part;   /* the part of a reserved block that gets memory; NULL: the request is for a new block */
     weir_status device_status; /* the device's last answer to a request for memory */
     weir_tag tag;
     uint64_t region_asked; /* the smallest region asked for */

@@ -148,7 +148,7 @@ static void count_wait(struct attempt *attempt)
 
 static bool wait_on_device(struct attempt *attempt)
 {
-    const bool waited = weir__order_wait_on_device(attempt->request);
+    const bool waited = attempt->request->part == NULL && weir__order_wait_on_device(attempt->request);
     if (waited) {
         count_wait(attempt);
     }
@@ -234,11 +234,13 @@ static bool look(struct attempt *attempt, const struct rung *rung)
     return served;
 }
 
-/* False if the rung asks the device alone. The allocators that keep memory per stream do so once they have waited for
- * work: memory that the wait has freed, and that is no whole region, serves the next request only. */
+/* False if the rung asks the device alone, as for each part of a reserved block. The allocators that keep memory per
+ * stream do so once they have waited for work: memory that the wait has freed, and that is no whole region, serves the
+ * next request only. */
 static bool searches(const struct attempt *attempt, const struct rung *rung)
 {
-    return (rung->then & LOOK_ALL) != 0 && (attempt->round == 0 || !private_lanes(attempt->request->pool));
+    return (rung->then & LOOK_ALL) != 0 && attempt->request->part == NULL &&
+           (attempt->round == 0 || !private_lanes(attempt->request->pool));
 }
 
 /* Searches, exchanges idle memory or grows, as rung->then says. exchange and grow raise the counter themselves. */

@@ -739,6 +739,43 @@ static OUT_OF_LINE bool free_asleep(weir_pool *pool, weir_block *block, weir_str
     return asleep;
 }
 
+/* Frees a reserved block in the order of the stream; NULL: no work uses it. Its memory goes when the work is complete,
+ * and its addresses then, too. */
+static OUT_OF_LINE weir_status free_reserved(weir_pool *pool, weir_block *block, weir_stream *stream)
+{
+    weir_stream *owner = block_stream(block);
+    pool_lock(pool);
+    take_turn_locked(pool);
+    const bool held = is_held(state_of(block));
+    const bool asleep = state_of(block) == BLOCK_ASLEEP;
+    /* In a capture the memory is the graph's, and before it that of the work queued on the captured stream. */
+    const bool noted = !held || asleep || stream == NULL || !is_stand_in(stream) ||
+                       find_use(block, stream->as.of) != NULL || add_use(block, stream->as.of) != NULL;
+    pool_unlock(pool);
+    if (held && noted) {
+        struct reservation *reserved = reservation_of(block);
+        close_uses(block_uses(block));
+        weir_stream *told = stream != NULL ? stream : owner;
+        stream_visit(told);
+        tell_free(pool, block, stream);
+        const weir_tick tick = atomic_load_explicit(&told->tick, memory_order_relaxed);
+        stream_unlock(told);
+        stream_visit(owner);
+        pool_lock(pool);
+        if (asleep) {
+            weir__sleep_forget_locked(pool, block);
+        }
+        weir__reserved_end(pool, reserved, asleep ? NULL : stream, tick);
+        pool_unlock(pool);
+        stream_unlock(owner);
+        weir__sleep_give_copies(pool, false);
+    }
+    weir__reserved_end_turn(pool);
+    return !noted ? WEIR_ERR_NO_MEMORY
+           : held ? WEIR_OK
+                  : refuse_block(stream != NULL ? "weir_pool_free" : "weir_pool_free_idle", pool, block);
+}
+
 /* Slow path of weir_pool_free: checks the arguments and waits for the stream's lock. */
 static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
@@ -747,6 +784,10 @@ static OUT_OF_LINE weir_status free_slow(weir_pool *pool, weir_block *block, wei
     }
     if (stream == NULL || stream->pool != pool) {
         return weir__refuse_stream("weir_pool_free", pool, stream);
+    }
+    if (UNLIKELY(is_held(state_of(block)) && reservation_of(block) != NULL)) {
+        const bool routed = stream->quick != NULL || weir__capture_route(&stream) == WEIR_OK;
+        return routed ? free_reserved(pool, block, stream) : WEIR_ERR_NO_MEMORY;
     }
     if (UNLIKELY(state_of(block) == BLOCK_ASLEEP) && free_asleep(pool, block, stream)) {
         return WEIR_OK;
@@ -803,6 +844,9 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
     if (!is_block(pool, block) || !is_held(state_of(block))) {
         return refuse_block("weir_pool_free_idle", pool, block);
     }
+    if (UNLIKELY(reservation_of(block) != NULL)) {
+        return free_reserved(pool, block, NULL);
+    }
     if (UNLIKELY(state_of(block) == BLOCK_ASLEEP) && free_asleep(pool, block, NULL)) {
         return WEIR_OK;
     }
@@ -833,7 +877,13 @@ weir_status weir_pool_free_idle(weir_pool *pool, weir_block *block)
 
 /* --- uses --- */
 
-static weir_status check_use(const char *function, weir_pool *pool, const weir_block *block, const weir_stream *stream)
+weir_status weir__pool_check_held(const char *function, weir_pool *pool, const weir_block *block)
+{
+    return is_block(pool, block) && is_held(state_of(block)) ? WEIR_OK : refuse_block(function, pool, block);
+}
+
+weir_status weir__pool_check_use(const char *function, weir_pool *pool, const weir_block *block,
+                                 const weir_stream *stream)
 {
     if (!is_block(pool, block) || state_of(block) != BLOCK_LIVE) {
         return refuse_block(function, pool, block);
@@ -843,11 +893,10 @@ static weir_status check_use(const char *function, weir_pool *pool, const weir_b
 
 weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    const weir_status status = check_use("weir_pool_use", pool, block, stream);
+    const weir_status status = weir__pool_check_use("weir_pool_use", pool, block, stream);
     if (status != WEIR_OK) {
         return status;
     }
-    weir__watch_use(block, stream);
     if (stream->quick == NULL && weir__capture_route(&stream) != WEIR_OK) {
         return WEIR_ERR_NO_MEMORY;
     }
@@ -858,12 +907,16 @@ weir_status weir_pool_use(weir_pool *pool, weir_block *block, weir_stream *strea
         use->tick = 0;
     }
     pool_unlock(pool);
-    return use != NULL ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    if (use == NULL) {
+        return WEIR_ERR_NO_MEMORY;
+    }
+    weir__watch_use(block, block_address(block), block_end(block), stream);
+    return WEIR_OK;
 }
 
 weir_status weir_pool_use_end(weir_pool *pool, weir_block *block, weir_stream *stream)
 {
-    const weir_status status = check_use("weir_pool_use_end", pool, block, stream);
+    const weir_status status = weir__pool_check_use("weir_pool_use_end", pool, block, stream);
     if (status != WEIR_OK) {
         return status;
     }

@@ -4,6 +4,16 @@
 
 #include "memory/memory.h"
 
+/* --- pool.c --- */
+
+/* Returns WEIR_OK if the block is a live one of the pool, awake or asleep. Otherwise refuses it, in the name of the
+ * function. */
+weir_status weir__pool_check_held(const char *function, weir_pool *pool, const weir_block *block);
+/* Returns WEIR_OK if the block is a live one of the pool and is awake, and the stream is one of the pool's. Otherwise
+ * refuses it, in the name of the function. */
+weir_status weir__pool_check_use(const char *function, weir_pool *pool, const weir_block *block,
+                                 const weir_stream *stream);
+
 /* --- ladder.c --- */
 
 /* Serves a request after the front cache and the stream's own free memory have missed. No lock held. */

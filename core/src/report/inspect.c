@@ -22,14 +22,34 @@ static weir_walk_state walk_state(weir_block_state state)
         return WEIR_WALK_CACHED;
     case BLOCK_PENDING:
         return WEIR_WALK_PENDING;
-    case BLOCK_TAKEN:
     case BLOCK_ASLEEP:
         return WEIR_WALK_ASLEEP;
+    case BLOCK_TAKEN:
     case BLOCK_LIVE:
     case BLOCK_UNUSED:
     default:
         return WEIR_WALK_LIVE;
     }
+}
+
+/* Shows the runs of alike units of a reserved block, which fills its region. */
+static bool show_runs(const struct walker *walker, weir_block *block, const weir_walk_entry *whole)
+{
+    const struct reservation *reserved = reservation_of(block);
+    WEIR_ASSERT(whole->address == block_address(block));
+    bool goes_on = true;
+    for (struct unit_run run = {0}; goes_on && next_run(reserved, &run);) {
+        weir_walk_entry entry = *whole;
+        entry.address = unit_address(reserved, run.first);
+        entry.size = (run.end - run.first) * reserved->unit;
+        entry.state = run.state == UNIT_BARE      ? WEIR_WALK_UNMAPPED
+                      : run.state == UNIT_LEAVING ? WEIR_WALK_PENDING
+                                                  : whole->state;
+        entry.requested = run.state == UNIT_COMMITTED ? entry.size : 0;
+        entry.pinned_bytes = weir__pinned_in_locked(walker->pool, entry.address, entry.size);
+        goes_on = UNCANCELLED(walker->visit(walker->ctx, &entry));
+    }
+    return goes_on;
 }
 
 static bool show_range(void *ctx, const weir_range_info *range)
@@ -53,6 +73,9 @@ static bool show_range(void *ctx, const weir_range_info *range)
         bool held = is_held(state);
         entry.requested = held ? block_requested(block) : 0;
         entry.block = held ? block : NULL;
+        if (reservation_of(block) != NULL) {
+            return show_runs(walker, block, &entry);
+        }
     } else if (range->taken) {
         entry.state = WEIR_WALK_UNMAPPED;
     }
@@ -123,13 +146,15 @@ static bool tally_range(void *ctx, const weir_range_info *range)
 static void tally_block(void *ctx, weir_block *block)
 {
     struct tally *tally = ctx;
+    const struct reservation *reserved = reservation_of(block);
     tally->blocks++;
+    tally->pending += reserved != NULL ? reserved->leaving : 0;
     switch (state_of(block)) {
     case BLOCK_LIVE:
     case BLOCK_ASLEEP:
     case BLOCK_RETURNED: /* freed by a thread that needs no lock for the free */
-        tally->requested += block_requested(block);
-        tally->live += block_capacity(block);
+        tally->requested += requested_of(block);
+        tally->live += capacity_of(block);
         if (block_requested(block) > block_capacity(block) && tally->broken == NULL) {
             tally->broken = "a block is smaller than what was asked for";
         }
@@ -138,7 +163,7 @@ static void tally_block(void *ctx, weir_block *block)
         tally->cached += block_capacity(block);
         break;
     case BLOCK_PENDING:
-        tally->pending += block_capacity(block);
+        tally->pending += reserved != NULL ? 0 : block_capacity(block);
         break;
     case BLOCK_TAKEN:
     case BLOCK_UNUSED:
@@ -250,6 +275,7 @@ static const char *first_broken_rule(weir_pool *pool)
     const char *broken = check_streams(pool, &tally);
     broken = broken != NULL ? broken : weir__tag_broken_locked(pool);
     broken = broken != NULL ? broken : weir__pins_broken_locked(pool);
+    broken = broken != NULL ? broken : weir__reserved_broken(pool);
     return broken != NULL ? broken : check_regions(pool, &tally);
 }
 
@@ -339,6 +365,7 @@ static void add_pool(weir_pool *pool, weir_pool_stats *stats)
     stats->soft_limit_growths = pool->counts.soft_limit_growths;
     stats->pressure_calls = pool->counts.pressure_calls;
     stats->pinned_bytes = pool->pinned_bytes;
+    stats->uncommitted_bytes = weir__reserved_addresses(pool);
     stats->tags = atomic_load_explicit(&pool->tag_count, memory_order_relaxed) - 1;
     if (pool->vm != NULL) {
         weir__vm_add_stats_locked(pool, stats);

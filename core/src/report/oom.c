@@ -331,7 +331,10 @@ static void advise_mapping(weir_oom_record *record, const struct request *reques
     advise_waiting(record, pool, snapshot, need);
     const uint64_t most = mapping->most < capacity ? mapping->most : capacity; /* 0 if either is unknown */
     const uint64_t room = most > mapping->pinned ? (most - mapping->pinned) & ~(mapping->granule - 1) : 0;
-    const uint64_t less = room > record->usable_bytes ? room : record->usable_bytes;
+    uint64_t less = room > record->usable_bytes ? room : record->usable_bytes;
+    if (request->part != NULL) { /* a commit takes whole units, and none of the free ranges as it is */
+        less = room - room % reservation_of(request->part->block)->unit;
+    }
     if (less > 0 && less < request->size) {
         advise(record, (weir_oom_advice){.kind = WEIR_ADVICE_ASK_LESS, .bytes = less});
     }
@@ -443,8 +446,12 @@ static void add_to_tag(void *ctx, weir_block *block)
 {
     WEIR_ASSERT(tag_of(block) < WEIR_TAGS);
     struct tag_search *search = ctx;
-    if (block_address(block) - search->advice->address < search->advice->size && state_of(block) == BLOCK_LIVE) {
-        search->bytes[tag_of(block)] += block_capacity(block);
+    const weir_oom_advice *advice = search->advice;
+    const uint64_t from = block_address(block) > advice->address ? block_address(block) : advice->address;
+    const uint64_t end = advice->address + advice->size;
+    const uint64_t to = block_end(block) < end ? block_end(block) : end;
+    if (from < to && state_of(block) == BLOCK_LIVE) {
+        search->bytes[tag_of(block)] += to - from;
     }
 }
 
@@ -501,6 +508,12 @@ static void add_advice(weir_oom_record *record, const struct request *request, c
     advise_unpinning(record, record->reserved_bytes + growth->least, growth->most);
 }
 
+/* Subtracts figures of slightly different moments. */
+static uint64_t less(uint64_t all, uint64_t part)
+{
+    return all > part ? all - part : 0;
+}
+
 /* Fills in what a record tells of the pool, and takes the copy of all ranges from which it does; the copy is empty if
  * there is no host memory for it. No lock held. */
 static bool look(weir_oom_record *record, weir_pool *pool, const weir_stream *stream, struct snapshot *snapshot)
@@ -510,12 +523,16 @@ static bool look(weir_oom_record *record, weir_pool *pool, const weir_stream *st
     if (weir_pool_get_stats(pool, &stats) != WEIR_OK) {
         return false;
     }
-    record->requested_bytes = stats.requested_bytes;
-    record->live_bytes = stats.live_bytes;
+    struct absent absent;
+    pool_lock(pool);
+    weir__sleep_absent_locked(pool, &absent);
+    pool_unlock(pool);
+    record->requested_bytes = less(stats.requested_bytes, absent.requested);
+    record->live_bytes = less(stats.live_bytes, absent.live);
     record->cached_bytes = stats.cached_bytes;
     record->free_bytes = stats.free_bytes;
     record->largest_free_bytes = stats.largest_free_bytes;
-    weir__tag_holders(pool, record);
+    weir__tag_holders(pool, &absent, record);
     (void)weir_device_memory_info(pool->device, &record->device_free_bytes, &record->device_total_bytes);
     if (weir__snapshot_take(pool, stream, snapshot)) {
         look_at_regions(record, snapshot);

@@ -2,12 +2,13 @@
 #ifndef WEIR_CORE_REPORT_H
 #define WEIR_CORE_REPORT_H
 
+#include "memory/asleep.h"
 #include "pool/pool.h"
 
 /* --- tag.c --- */
 
-/* Fills record->holders: the tags with the most live bytes. No lock held. */
-void weir__tag_holders(weir_pool *pool, weir_oom_record *record);
+/* Fills record->holders: the tags with the most live bytes, less those that are absent. No lock held. */
+void weir__tag_holders(weir_pool *pool, const struct absent *absent, weir_oom_record *record);
 /* Returns a description of the first broken invariant of the counters, or NULL. All locks held. */
 const char *weir__tag_broken_locked(weir_pool *pool);
 void weir__tag_fini(weir_pool *pool);

@@ -14,10 +14,21 @@ struct taking {
     struct snapshot *snapshot;
 };
 
+/* Returns the reservation of a range that is a reserved block; NULL for any other range. */
+static const struct reservation *reserved_in(const weir_range_info *range)
+{
+    const bool block = range->taken && state_of(range->token) != BLOCK_UNUSED;
+    return block ? reservation_of(range->token) : NULL;
+}
+
 static bool count_range(void *ctx, const weir_range_info *range)
 {
-    (void)range;
-    ++*(size_t *)ctx;
+    size_t *count = ctx;
+    const struct reservation *reserved = reserved_in(range);
+    ++*count;
+    for (struct unit_run run = {0}; reserved != NULL && next_run(reserved, &run);) {
+        ++*count;
+    }
     return true;
 }
 
@@ -56,10 +67,33 @@ static void judge_block(const struct taking *taking, const weir_block *block, st
     }
 }
 
+/* Notes each run of alike units of a reserved block as a piece. The host has waited for decommitted memory, so memory
+ * that is still there is stuck on work that it cannot wait for. */
+static void note_runs(const struct taking *taking, const weir_range_info *range, const struct reservation *reserved)
+{
+    for (struct unit_run run = {0}; next_run(reserved, &run);) {
+        taking->snapshot->pieces[taking->snapshot->count++] = (struct snapshot_piece){
+            .address = unit_address(reserved, run.first),
+            .size = (run.end - run.first) * reserved->unit,
+            .region = range->region_address,
+            .region_size = range->region_size,
+            .stuck = run.state == UNIT_LEAVING ? SNAPSHOT_SEVERAL : 0,
+            .state = run.state == UNIT_BARE      ? SNAPSHOT_HOLE
+                     : run.state == UNIT_LEAVING ? SNAPSHOT_LOOSE
+                                                 : SNAPSHOT_TAKEN,
+        };
+    }
+}
+
 static bool note_range(void *ctx, const weir_range_info *range)
 {
     WEIR_ASSERT(range->size != 0);
     struct taking *taking = ctx;
+    const struct reservation *reserved = reserved_in(range);
+    if (reserved != NULL) {
+        note_runs(taking, range, reserved);
+        return true;
+    }
     const bool hole = !range->taken && range->lane == WEIR_LANE_UNMAPPED;
     const bool usable = range->taken || hole || range->tick <= taking->limits[range->lane];
     struct snapshot_piece *piece = &taking->snapshot->pieces[taking->snapshot->count++];

@@ -196,12 +196,12 @@ weir_status weir_pool_get_tag_stats(weir_pool *pool, weir_tag tag, weir_tag_stat
 
 /* --- for the out-of-memory record --- */
 
-void weir__tag_holders(weir_pool *pool, weir_oom_record *record)
+void weir__tag_holders(weir_pool *pool, const struct absent *absent, weir_oom_record *record)
 {
     struct tag_sums sums;
     sum_up(pool, &sums);
     for (uint32_t tag = 0; tag < sums.tags; tag++) {
-        const uint64_t bytes = positive(sums.requested[tag]);
+        const uint64_t bytes = positive(sums.requested[tag] - (int64_t)absent->by_tag[tag]);
         uint32_t place = record->holder_count;
         if (bytes == 0) {
             continue;
@@ -238,7 +238,7 @@ static void take_off(void *ctx, weir_block *block)
         return;
     }
     tally->sums.frees[tag_of(block)]++;
-    tally->sums.requested[tag_of(block)] -= (int64_t)block_requested(block);
+    tally->sums.requested[tag_of(block)] -= (int64_t)requested_of(block);
 }
 
 const char *weir__tag_broken_locked(weir_pool *pool)

@@ -220,6 +220,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
     pool->strategy->fini(pool->state);
     pool->memory->fini(pool);
     weir__sleep_fini(pool);
+    weir__reserved_fini(pool);
     for (size_t i = 0; i < pool->kept.count; i++) {
         keep_first(&first, weir__device_return_event(pool->device, pool->kept.events[i]));
     }

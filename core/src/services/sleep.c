@@ -80,7 +80,7 @@ static void sum_up(weir_pool *pool, weir_sleep_report *report)
     }
     for (size_t i = 0; sleep != NULL && i < sleep->count; i++) {
         const struct asleep *asleep = &sleep->blocks[i];
-        report->asleep_blocks++;
+        report->asleep_blocks += !asleep->follows;
         report->asleep_bytes += asleep->size;
         report->kept_bytes += asleep->host != NULL ? asleep->size : 0;
         report->left_bytes += weir__vm_has_memory_locked(pool, asleep->address, asleep->size) ? asleep->size : 0;
@@ -212,7 +212,7 @@ static void tell(struct asleep *block, bool sleeps)
     WEIR_ASSERT(state_of(block->block) == BLOCK_ASLEEP || !sleeps);
     if (block->told != sleeps) {
         block->told = sleeps;
-        weir__watch_sleep(block->block, sleeps);
+        weir__watch_sleep(block->block, block->address, block->address + block->size, sleeps);
     }
 }
 
@@ -257,7 +257,7 @@ static weir_status rejoin_all(struct call *call)
 static void give_idle_back(weir_pool *pool, uint64_t bytes)
 {
     WEIR_ASSERT(pool_is_locked(pool) && bytes != 0);
-    weir_status ignored = WEIR_OK;
+    weir_status ignored = weir__reserved_settle(pool, NULL);
     (void)weir__vm_drop_spares(pool, 0, &ignored);
     (void)weir__vm_unmap_idle(pool, NULL, 0, (bytes - 1) / weir__vm_granule(pool) + 1, &ignored);
     ignored = WEIR_OK;
@@ -348,10 +348,37 @@ static void enter(struct call *call, const struct sleep_plan *plan)
         struct asleep *known = block->slept ? bsearch(block, sleep->blocks, before, sizeof(*block), by_address) : NULL;
         known = known != NULL ? known : &sleep->blocks[sleep->count++];
         *known = *block;
-        call->report.blocks += !block->slept;
+        call->report.blocks += !block->slept && !block->follows;
         call->report.bytes += block->slept ? 0 : block->size;
     }
     qsort(sleep->blocks, sleep->count, sizeof(*sleep->blocks), by_address);
+}
+
+/* Returns the number of the first entry behind those of the block of entry `first`. */
+static size_t group_end(const struct asleep *blocks, size_t count, size_t first)
+{
+    size_t end = first + 1;
+    WEIR_ASSERT(first < count);
+    while (end < count && blocks[end].block == blocks[first].block) {
+        end++;
+    }
+    return end;
+}
+
+/* Notes which blocks of the plan lack some of their memory. */
+static void find_apart(const weir_pool *pool, const struct sleep_plan *plan)
+{
+    WEIR_ASSERT(pool_is_locked(pool));
+    for (size_t i = 0, end = 0; i < plan->count; i = end) {
+        bool there = true;
+        end = group_end(plan->blocks, plan->count, i);
+        for (size_t k = i; k < end; k++) {
+            there = there && weir__vm_has_memory_locked(pool, plan->blocks[k].address, plan->blocks[k].size);
+        }
+        for (size_t k = i; k < end; k++) {
+            plan->blocks[k].apart = !there;
+        }
+    }
 }
 
 /* Makes the blocks live again whose memory is there, and enters those in the records whose memory is apart: the first
@@ -362,6 +389,7 @@ static size_t keep_apart(struct call *call, struct sleep_plan *plan)
     weir_pool *pool = call->pool;
     const size_t count = plan->count;
     size_t apart = 0;
+    find_apart(pool, plan);
     for (size_t i = 0; i < plan->count; i++) {
         struct asleep *block = &plan->blocks[i];
         const bool there = weir__vm_has_memory_locked(pool, block->address, block->size);
@@ -369,11 +397,13 @@ static size_t keep_apart(struct call *call, struct sleep_plan *plan)
             call->sleep->copies[block->copy].blocks--;
             block->host = NULL;
         }
-        if (there && !block->slept) {
-            weir__sleep_set_asleep(block->block, false);
+        if (!block->apart && !block->slept) {
+            if (!block->follows) {
+                weir__sleep_set_asleep(block->block, false);
+            }
         } else {
             const struct asleep other = plan->blocks[apart];
-            if (!there && !block->slept) {
+            if (!block->slept) {
                 block->policy = WEIR_SLEEP_KEEP; /* the handles have the contents */
             }
             plan->blocks[apart++] = *block;
@@ -562,11 +592,12 @@ static bool is_in(const struct stage *stage, const struct asleep *block)
     return stage->wakes[block->tag] && stage->keeps == (block->host != NULL);
 }
 
-static bool add_run(struct stage *stage, uint64_t first, uint64_t end)
+static bool add_run(const struct pool_vm *vm, struct stage *stage, uint64_t first, uint64_t end)
 {
     WEIR_ASSERT(first < end);
-    if (stage->count > 0 && stage->runs[stage->count - 1].end == first) {
-        stage->runs[stage->count - 1].end = end;
+    struct run *last = stage->count > 0 ? &stage->runs[stage->count - 1] : NULL;
+    if (last != NULL && last->end == first && vm_span_of(vm, last->first) == vm_span_of(vm, first)) {
+        last->end = end;
     } else if (!weir__vm_reserve((void **)&stage->runs, stage->count + 1, &stage->room, sizeof(*stage->runs))) {
         return false;
     } else {
@@ -589,7 +620,7 @@ static weir_status look_under(weir_pool *pool, struct stage *stage, const struct
     weir_status status = WEIR_OK;
     while (at < end && status == WEIR_OK) {
         const uint64_t to = weir__vm_bare_end_locked(pool, at, end);
-        status = to == at || add_run(stage, at, to) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+        status = to == at || add_run(pool->vm, stage, at, to) ? WEIR_OK : WEIR_ERR_NO_MEMORY;
         at = to > at ? to : at + granule;
     }
     return status;
@@ -740,18 +771,27 @@ static void rise(struct call *call, const struct stage *stage)
     struct pool_sleep *sleep = call->sleep;
     size_t left = 0;
     pool_lock(pool);
-    for (size_t i = 0; i < sleep->count; i++) {
-        struct asleep *block = &sleep->blocks[i];
-        if (!is_in(stage, block)) {
-            sleep->blocks[left++] = *block;
-            continue;
+    for (size_t i = 0, end = 0; i < sleep->count; i = end) {
+        weir_block *block = sleep->blocks[i].block;
+        const size_t before = left;
+        end = group_end(sleep->blocks, sleep->count, i);
+        for (size_t k = i; k < end; k++) {
+            const struct asleep *run = &sleep->blocks[k];
+            if (is_in(stage, run)) {
+                if (run->host != NULL) {
+                    sleep->copies[run->copy].blocks--;
+                }
+                call->report.bytes += run->size;
+            } else {
+                sleep->blocks[left] = *run;
+                sleep->blocks[left].follows = left > before;
+                left++;
+            }
         }
-        if (block->host != NULL) {
-            sleep->copies[block->copy].blocks--;
+        if (left == before) {
+            call->report.blocks++;
+            weir__sleep_set_asleep(block, false);
         }
-        call->report.blocks++;
-        call->report.bytes += block->size;
-        weir__sleep_set_asleep(block->block, false);
     }
     sleep->count = left;
     weir__vm_settle_withheld_locked(pool);

@@ -357,6 +357,15 @@ void weir__use_remove(struct block_uses *uses, struct weir_use **link)
     }
 }
 
+void weir__use_list_free(struct weir_use *first)
+{
+    while (first != NULL) {
+        struct weir_use *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
 void weir__block_drop_uses(weir_block *block)
 {
     struct block_uses *uses = block_uses(block);

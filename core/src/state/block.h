@@ -55,6 +55,7 @@ struct block_uses {
     weir_block *next;      /* next block in the list of pending blocks */
     uint64_t stand_in;     /* serial number of the block's stream, if that is a stand-in, which counts the block */
     bool lent;             /* the block is of no graph: it lies in memory that graphs have lent */
+    struct reservation *reserved; /* of a reserved block (reserved.h); else NULL */
 };
 
 static inline uint64_t block_address(const weir_block *block)
@@ -66,6 +67,12 @@ static inline uint64_t block_address(const weir_block *block)
 static inline uint64_t block_capacity(const weir_block *block)
 {
     return block->record.size;
+}
+
+/* Returns the address behind the block. */
+static inline uint64_t block_end(const weir_block *block)
+{
+    return block->record.address + block->record.size;
 }
 
 static inline uint64_t block_requested(const weir_block *block)
@@ -149,6 +156,8 @@ static inline void block_set_next(weir_block *block, weir_block *next)
 struct block_uses *weir__block_add_uses(weir_block *block);
 /* Frees the block's list of uses. Pool lock held. */
 void weir__block_drop_uses(weir_block *block);
+/* Frees a list of uses that is no block's. */
+void weir__use_list_free(struct weir_use *first);
 /* Removes the use at *link from the block's list of uses. */
 void weir__use_remove(struct block_uses *uses, struct weir_use **link);
 

@@ -21,6 +21,14 @@ bool weir__tag_prepare_locked(const weir_pool *pool, weir_stream *stream)
     return stream->tags != NULL;
 }
 
+void weir__tag_add(weir_stream *stream, weir_tag tag, int64_t bytes)
+{
+    WEIR_ASSERT(stream_is_locked(stream) && tag != 0);
+    struct tag_counters *counters = &stream->tags[tag];
+    counters->requested += bytes;
+    counters->peak = counters->requested > counters->peak ? counters->requested : counters->peak;
+}
+
 void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag)
 {
     WEIR_ASSERT(stream_is_locked(stream));
@@ -28,8 +36,7 @@ void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag)
     WEIR_ASSERT(tag_of(block) == 0);
     struct tag_counters *counters = &stream->tags[tag];
     counters->allocs++;
-    counters->requested += (int64_t)block_requested(block);
-    counters->peak = counters->requested > counters->peak ? counters->requested : counters->peak;
+    weir__tag_add(stream, tag, (int64_t)requested_of(block));
     block_set_word(block, (state_word(block) & ~BLOCK_TAG_MASK) | tag);
 }
 
@@ -39,7 +46,7 @@ void weir__tag_drop(weir_stream *stream, weir_block *block)
     WEIR_ASSERT(tag_of(block) != 0 && stream->tags != NULL);
     struct tag_counters *counters = &stream->tags[tag_of(block)];
     counters->frees++;
-    counters->requested -= (int64_t)block_requested(block);
+    counters->requested -= (int64_t)requested_of(block);
     block_set_word(block, state_word(block) & ~BLOCK_TAG_MASK);
 }
 

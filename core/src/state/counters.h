@@ -3,6 +3,7 @@
 #define WEIR_CORE_STATE_COUNTERS_H
 
 #include "state/blocks.h"
+#include "state/reserved.h"
 
 static inline unsigned size_bucket(uint64_t size)
 {
@@ -24,6 +25,18 @@ static inline void count_alloc(weir_stream *stream, uint64_t size, uint64_t capa
     if (UNLIKELY(counters->live > counters->peak_live)) {
         counters->peak_live = counters->live;
     }
+}
+
+/* Counts bytes of a live block that come or go while it lives: those of a reserved block. Stream lock held. */
+static inline void count_part(weir_stream *stream, int64_t bytes)
+{
+    WEIR_ASSERT(stream_is_locked(stream));
+    struct stream_counters *counters = &stream->counters;
+    counters->requested += bytes;
+    counters->live += bytes;
+    counters->peak_requested =
+        counters->requested > counters->peak_requested ? counters->requested : counters->peak_requested;
+    counters->peak_live = counters->live > counters->peak_live ? counters->live : counters->peak_live;
 }
 
 static inline void make_live(weir_stream *stream, weir_block *block, uint64_t size)
@@ -98,6 +111,8 @@ void weir__tag_raise_peaks_locked(weir_pool *pool, const struct tag_sums *sums);
 /* weir__tag_take adds a live block to the counters of its tag; weir__tag_drop subtracts it. Stream lock held. */
 void weir__tag_take(weir_stream *stream, weir_block *block, weir_tag tag);
 void weir__tag_drop(weir_stream *stream, weir_block *block);
+/* Adds bytes to the counters of a tag that is not 0. Stream lock held. */
+void weir__tag_add(weir_stream *stream, weir_tag tag, int64_t bytes);
 /* Subtracts a block from the counters of its tag, if it has a tag. Stream lock held. */
 static inline void drop_tag(weir_stream *stream, weir_block *block)
 {

@@ -87,13 +87,37 @@ static bool is_told(const weir_block *block)
     return is_held(state) || state == BLOCK_RETURNED;
 }
 
+/* Describes the first part of a block in [*at, end) that observers know as a block: the block itself, or a unit of a
+ * reserved block that is committed, or is not. Moves *at behind the part. Returns false if there is none. */
+static bool next_part(const weir_block *block, uint64_t *at, uint64_t end, bool committed, weir_observed_block *known)
+{
+    const struct reservation *reserved = reservation_of(block);
+    WEIR_ASSERT(*at <= end && end <= block_end(block));
+    if (reserved == NULL) {
+        const bool found = *at < end;
+        *at = end;
+        return found;
+    }
+    while (*at < end && (unit_state(reserved, unit_at(reserved, *at)) == UNIT_COMMITTED) != committed) {
+        *at += reserved->unit;
+    }
+    known->address = *at;
+    known->size = reserved->unit;
+    known->capacity = reserved->unit;
+    known->unit = true;
+    *at += reserved->unit;
+    return known->address < end;
+}
+
 void weir__observer_list_block(const struct pool_observer *observer, const weir_block *block)
 {
     if (is_told(block)) {
         WEIR_ASSERT(pool_is_locked(block_pool(block)));
         weir_observed_block known = observed(block, block_stream(block));
         known.listed = true;
-        tell_of_block(observer, observer->ops.block_alloc, &known);
+        for (uint64_t at = known.address; next_part(block, &at, block_end(block), true, &known);) {
+            tell_of_block(observer, observer->ops.block_alloc, &known);
+        }
     }
 }
 
@@ -145,30 +169,60 @@ void weir__watch_alloc_unlock(weir_stream *stream, weir_block *block, uint64_t a
     end_reporting(reporting);
 }
 
-void weir__watch_free(const weir_block *block, const weir_stream *stream)
+/* What happens to a block. */
+enum event { GETS_MEMORY, IS_FREED, IS_USED, SLEEPS, WAKES };
+
+static void tell_of_event(const struct pool_observer *observer, enum event event, const weir_observed_block *block)
 {
-    WEIR_ASSERT(stream == NULL || stream_is_locked(stream));
-    const weir_observed_block known = observed(block, stream);
-    for
-        EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers))
-        {
-            tell_of_block(observer, observer->ops.block_free, &known);
-        }
+    const weir_observer_ops *ops = &observer->ops;
+    tell_of_block(observer,
+                  event == GETS_MEMORY ? ops->block_alloc
+                  : event == IS_FREED  ? ops->block_free
+                  : event == IS_USED   ? ops->block_use
+                  : event == SLEEPS    ? ops->block_sleep
+                                       : ops->block_wake,
+                  block);
 }
 
-void weir__watch_sleep(const weir_block *block, bool sleeps)
+/* Tells observers of the parts of a block in [address, end) that they know as blocks; of memory, for the units there
+ * that are not committed yet. */
+static void tell_of_parts(const weir_block *block, uint64_t address, uint64_t end, const weir_stream *stream,
+                          enum event event)
 {
-    weir_pool *pool = block_pool(block);
-    WEIR_ASSERT(outside_pool_lock(pool));
-    if (!is_watched(pool)) {
+    if (!is_watched(block_pool(block))) {
         return;
     }
-    const weir_observed_block known = observed(block, block_stream(block));
-    for
-        EACH_OBSERVER(observer, after(&pool->watch.observers))
-        {
-            tell_of_block(observer, sleeps ? observer->ops.block_sleep : observer->ops.block_wake, &known);
-        }
+    weir_observed_block known = observed(block, stream);
+    while (next_part(block, &address, end, event != GETS_MEMORY, &known)) {
+        for
+            EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers))
+            {
+                tell_of_event(observer, event, &known);
+            }
+    }
+}
+
+void weir__watch_free_part(const weir_block *block, uint64_t address, uint64_t end, const weir_stream *stream)
+{
+    WEIR_ASSERT(stream == NULL || stream_is_locked(stream));
+    tell_of_parts(block, address, end, stream, IS_FREED);
+}
+
+void weir__watch_free(const weir_block *block, const weir_stream *stream)
+{
+    weir__watch_free_part(block, block_address(block), block_end(block), stream);
+}
+
+void weir__watch_commit(const weir_block *block, uint64_t address, uint64_t end, const weir_stream *stream)
+{
+    WEIR_ASSERT(reservation_of(block) != NULL && outside_pool_lock(block_pool(block)));
+    tell_of_parts(block, address, end, stream, GETS_MEMORY);
+}
+
+void weir__watch_sleep(const weir_block *block, uint64_t address, uint64_t end, bool sleeps)
+{
+    WEIR_ASSERT(outside_pool_lock(block_pool(block)));
+    tell_of_parts(block, address, end, block_stream(block), sleeps ? SLEEPS : WAKES);
 }
 
 void weir__watch_given(const weir_pool *pool, uint64_t address, uint64_t size)
@@ -193,16 +247,11 @@ void weir__watch_taken(const weir_pool *pool, uint64_t address, uint64_t size)
 
 /* --- no lock held: a call that overlaps the attach of an observer may be reported to it or not --- */
 
-void weir__watch_use(const weir_block *block, const weir_stream *stream)
+void weir__watch_use(const weir_block *block, uint64_t address, uint64_t end, const weir_stream *stream)
 {
     if (is_watched(block_pool(block))) {
         _Atomic uint32_t *reporting = begin_reporting(block_pool(block));
-        const weir_observed_block known = observed(block, stream);
-        for
-            EACH_OBSERVER(observer, after(&block_pool(block)->watch.observers))
-            {
-                tell_of_block(observer, observer->ops.block_use, &known);
-            }
+        tell_of_parts(block, address, end, stream, IS_USED);
         end_reporting(reporting);
     }
 }

@@ -187,6 +187,9 @@ struct weir_pool {
     weir__number_map region_table; /* from a region's address to its struct pool_region */
     struct pool_vm *vm;            /* NULL: the pool takes regions */
     struct pool_sleep *sleep;      /* NULL: no block has slept yet (memory/asleep.h) */
+    struct reservation *reserved;  /* reserved blocks (reserved.h), also freed ones with memory that work may use */
+    struct leaving *leaving;       /* decommitted memory, the newest first */
+    uint64_t leavings;             /* number of the latest struct leaving, less UNIT_LEAVING */
     struct pool_held held;
     weir__number_map pins; /* from the first address of a pinned handle or region to the number of its pins */
     uint64_t pinned_bytes; /* of these handles and regions */

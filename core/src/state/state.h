@@ -3,7 +3,7 @@
  *     pool.h         the pool
  *     stream.h       its streams
  *     locks.h        takes their locks; stream_lock.h has the lock
- *     block.h        a block; blocks.h: the blocks of a pool
+ *     block.h        a block; blocks.h: the blocks of a pool; reserved.h: a block whose memory comes in parts
  *     front_cache.h  a stream's cache of freed blocks
  *     counters.h     live bytes and their peaks
  *     clock.h        vector clocks and sets of streams

@@ -1,9 +1,9 @@
-/* tests/pool/stress/sleep_random.c: random programs that sleep and wake, on a simulator with real bytes, while device
- * calls fail.
+/* tests/pool/stress/sleep_random.c: random programs that sleep and wake, and that commit and decommit parts of reserved
+ * blocks, on a simulator with real bytes, while device calls fail.
  *
- * Each block has a byte that it is filled with. After every step all awake blocks have theirs, the auditor has found
- * nothing, and the pool's invariants hold. A call that fails is repeated later; at the end everything wakes, and all
- * memory goes back. WEIR_SEEDS sets the number of programs.
+ * Each block has a byte that it is filled with, and each committed page of a reserved block has one. After every step
+ * all awake blocks have theirs, the auditor has found nothing, and the pool's invariants hold. A call that fails is
+ * repeated later; at the end everything wakes, and all memory goes back. WEIR_SEEDS sets the number of programs.
  */
 enum { streams = 3 };
 
@@ -11,11 +11,12 @@ enum { streams = 3 };
 #include "rig/seeds.h"
 
 #include <weir/observer.h>
+#include <weir/reserve.h>
 #include <weir/sleep.h>
 
 #include <stdlib.h>
 
-enum { most_blocks = 24, tags = 3, steps = 60, page = 65536, capacity_pages = 256 };
+enum { most_blocks = 24, most_reserved = 2, most_pages = 24, tags = 3, steps = 60, page = 65536, capacity_pages = 256 };
 
 struct held {
     weir_block *block;
@@ -26,10 +27,21 @@ struct held {
     bool told; /* the auditor has been told that the block sleeps */
 };
 
+struct reserved {
+    weir_block *block;
+    int tag;
+    uint64_t unit;          /* pages */
+    int values[most_pages]; /* -1: not committed; -2: unknown */
+    bool told[most_pages];  /* the auditor has been told that the page's unit sleeps; by its first page */
+    weir_sleep_policy policy;
+    bool asleep;
+};
+
 struct program {
     struct world w;
     uint64_t random;
     struct held blocks[most_blocks];
+    struct reserved reserved[most_reserved];
     weir_tag tag[tags];
     uint64_t foreign;
     bool faults;
@@ -54,20 +66,50 @@ static struct held *find(struct program *p, uint64_t address)
     return NULL;
 }
 
+/* Returns where it is noted that a block or a unit sleeps. */
+static bool *told_of(struct program *p, const weir_observed_block *block)
+{
+    for (int i = 0; i < most_reserved && block->unit; i++) {
+        struct reserved *r = &p->reserved[i];
+        const uint64_t offset = r->block != NULL ? block->address - weir_block_address(r->block) : UINT64_MAX;
+        if (offset < most_pages * (uint64_t)page) {
+            return &r->told[offset / page];
+        }
+    }
+    return &find(p, block->address)->told;
+}
+
 static void tell_sleep(void *ctx, const weir_observed_block *block)
 {
     struct program *p = ctx;
-    assert_false(find(p, block->address)->told);
-    find(p, block->address)->told = true;
+    assert_false(*told_of(p, block));
+    *told_of(p, block) = true;
     weir_sim_block_free(p->w.sim, block->address, NULL, "sleep");
 }
 
 static void tell_wake(void *ctx, const weir_observed_block *block)
 {
     struct program *p = ctx;
-    assert_true(find(p, block->address)->told);
-    find(p, block->address)->told = false;
-    weir_sim_block_alloc(p->w.sim, block->address, block->capacity, NULL, "wake");
+    assert_true(*told_of(p, block));
+    *told_of(p, block) = false;
+    (block->unit ? weir_sim_unit_alloc : weir_sim_block_alloc)(p->w.sim, block->address, block->capacity, NULL, "wake");
+}
+
+/* The steps announce blocks by themselves, and the pool's observer the units. */
+static void tell_alloc(void *ctx, const weir_observed_block *block)
+{
+    struct program *p = ctx;
+    if (block->unit) {
+        weir_sim_unit_alloc(p->w.sim, block->address, block->capacity, block->native_stream, "commit");
+    }
+}
+
+static void tell_free(void *ctx, const weir_observed_block *block)
+{
+    struct program *p = ctx;
+    if (block->unit && !*told_of(p, block)) {
+        weir_sim_block_free(p->w.sim, block->address, block->native_stream, "decommit");
+    }
 }
 
 static void start(struct program *p, uint64_t seed)
@@ -78,7 +120,11 @@ static void start(struct program *p, uint64_t seed)
     weir_pool_config config = WEIR_POOL_CONFIG_INIT;
     config.limit_bytes = seed % 3 == 0 ? 128 * (uint64_t)page : 0;
     p->w = world_over(new_sim(device), config);
-    weir_observer_ops ops = {.struct_size = sizeof(ops), .block_sleep = tell_sleep, .block_wake = tell_wake};
+    weir_observer_ops ops = {.struct_size = sizeof(ops),
+                             .block_alloc = tell_alloc,
+                             .block_free = tell_free,
+                             .block_sleep = tell_sleep,
+                             .block_wake = tell_wake};
     ok(weir_pool_observe(p->w.pool, &ops, p));
     ok(weir_pool_tag(p->w.pool, "a", &p->tag[1]));
     ok(weir_pool_tag(p->w.pool, "b", &p->tag[2]));
@@ -122,9 +168,111 @@ static void do_free(struct program *p, struct held *h)
     h->block = NULL;
 }
 
+/* A call that may fail, of a pool whose device may. */
+static bool done(struct program *p, weir_status status)
+{
+    assert_true(status == WEIR_OK || status == WEIR_ERR_NO_MEMORY || (p->faults && status == WEIR_ERR_DEVICE));
+    return status == WEIR_OK;
+}
+
+static void do_reserve(struct program *p, struct reserved *r)
+{
+    r->tag = (int)below(p, tags);
+    r->unit = 1 + below(p, 3);
+    r->asleep = false;
+    for (int i = 0; i < most_pages; i++) {
+        r->values[i] = -1;
+        r->told[i] = false;
+    }
+    weir_block *block = NULL;
+    if (done(p, weir_pool_reserve(p->w.pool, p->w.stream[below(p, streams)], most_pages * (uint64_t)page,
+                                  r->unit * page, p->tag[r->tag], &block))) {
+        r->block = block;
+        if (below(p, 3) == 0) {
+            ok(weir_pool_use(p->w.pool, block, p->w.stream[below(p, streams)]));
+        }
+    }
+}
+
+static void fill_page(struct program *p, const struct reserved *r, uint64_t i, int stream)
+{
+    ok(weir_sim_fill(p->w.sim, p->w.native[stream], weir_block_address(r->block) + i * page, page,
+                     (uint8_t)r->values[i], "fill page"));
+}
+
+/* Commits or decommits some units. Work that writes the pages is queued when they go. */
+static void do_part(struct program *p, struct reserved *r)
+{
+    const int stream = (int)below(p, streams);
+    const uint64_t units = most_pages / r->unit;
+    const uint64_t first = below(p, units) * r->unit;
+    const uint64_t end = first + (1 + below(p, units - first / r->unit)) * r->unit;
+    const bool commits = below(p, 2) == 0;
+    weir_status status = WEIR_OK;
+    if (commits) {
+        status = weir_pool_commit(p->w.pool, r->block, first * page, (end - first) * page, p->w.stream[stream]);
+    } else {
+        for (uint64_t i = first; i < end && !r->asleep; i++) {
+            if (r->values[i] != -1) {
+                fill_page(p, r, i, stream);
+            }
+        }
+        status = weir_pool_decommit(p->w.pool, r->block, first * page, (end - first) * page, p->w.stream[stream]);
+    }
+    assert_true(status != WEIR_ERR_BUSY || r->asleep);
+    if (status == WEIR_ERR_BUSY || !done(p, status)) {
+        return;
+    }
+    assert_false(r->asleep);
+    for (uint64_t i = first; i < end; i++) {
+        if (!commits) {
+            r->values[i] = -1;
+        } else if (r->values[i] == -1 || below(p, 4) == 0) {
+            r->values[i] = (int)below(p, 256);
+            fill_page(p, r, i, stream);
+        }
+    }
+}
+
+static void end_reserved(struct program *p, struct reserved *r)
+{
+    const int stream = (int)below(p, streams);
+    ok(below(p, 2) == 0 ? weir_pool_free(p->w.pool, r->block, p->w.stream[stream])
+                        : weir_pool_free_idle(p->w.pool, r->block));
+    r->block = NULL;
+}
+
+static void do_reserved(struct program *p)
+{
+    struct reserved *r = &p->reserved[below(p, most_reserved)];
+    if (r->block == NULL) {
+        do_reserve(p, r);
+    } else if (below(p, 12) == 0) {
+        end_reserved(p, r);
+    } else {
+        do_part(p, r);
+    }
+}
+
+/* Reads if the reserved blocks sleep now. */
+static void look_at_reserved(struct program *p)
+{
+    for (int i = 0; i < most_reserved; i++) {
+        struct reserved *r = &p->reserved[i];
+        if (r->block == NULL || weir_block_is_asleep(r->block) == r->asleep) {
+            continue;
+        }
+        r->asleep = !r->asleep;
+        for (int k = 0; k < most_pages && !r->asleep && r->policy != WEIR_SLEEP_KEEP; k++) {
+            r->values[k] = r->values[k] != -1 ? -2 : -1;
+        }
+    }
+}
+
 /* Reads what sleeps now: a call that failed may have left blocks asleep, and a wake may have woken a part. */
 static void look(struct program *p)
 {
+    look_at_reserved(p);
     for (int i = 0; i < most_blocks; i++) {
         struct held *h = &p->blocks[i];
         if (h->block == NULL || weir_block_is_asleep(h->block) == h->asleep) {
@@ -155,6 +303,10 @@ static void do_sleep(struct program *p)
         if (h->block != NULL && !h->asleep) {
             h->policy = rules[h->tag].policy;
         }
+    }
+    for (int i = 0; i < most_reserved; i++) {
+        struct reserved *r = &p->reserved[i];
+        r->policy = r->asleep ? r->policy : rules[r->tag].policy;
     }
     const weir_status status = weir_pool_sleep(p->w.pool, &config, NULL);
     assert_true(status == WEIR_OK || p->faults);
@@ -211,10 +363,31 @@ static void arm(struct program *p)
 
 /* --- judgement --- */
 
+static void judge_reserved(struct program *p, const struct reserved *r, uint64_t seed, int step)
+{
+    for (uint64_t i = 0; i < most_pages && r->block != NULL && !r->asleep; i++) {
+        if (r->values[i] < 0) {
+            continue;
+        }
+        const uint8_t *bytes = weir_sim_bytes(p->w.sim, weir_block_address(r->block) + i * page, page);
+        assert_non_null(bytes);
+        for (uint64_t at = 0; at < page; at += 997) {
+            if (bytes[at] != r->values[i]) {
+                fail_msg("seed %llu step %d: byte %llu of page %llu of a reserved block is %d and not %d",
+                         (unsigned long long)seed, step, (unsigned long long)at, (unsigned long long)i, bytes[at],
+                         r->values[i]);
+            }
+        }
+    }
+}
+
 static void judge(struct program *p, uint64_t seed, int step)
 {
     ok(weir_sim_sync(p->w.sim));
     check(&p->w);
+    for (int i = 0; i < most_reserved; i++) {
+        judge_reserved(p, &p->reserved[i], seed, step);
+    }
     for (int i = 0; i < most_blocks; i++) {
         const struct held *h = &p->blocks[i];
         if (h->block == NULL || h->asleep || h->value < 0) {
@@ -238,7 +411,7 @@ static void run(uint64_t seed)
     start(&p, seed);
     for (int step = 0; step < steps; step++) {
         struct held *h = &p.blocks[below(&p, most_blocks)];
-        const uint64_t what = below(&p, 20);
+        const uint64_t what = below(&p, 26);
         if (p.faults && below(&p, 3) == 0) {
             arm(&p);
         }
@@ -256,6 +429,8 @@ static void run(uint64_t seed)
             (void)do_wake(&p, below(&p, 2) == 0);
         } else if (what == 17) {
             do_foreign(&p);
+        } else if (what >= 20) {
+            do_reserved(&p);
         } else {
             (void)!weir_pool_trim(p.w.pool, below(&p, 100) * page, 0, NULL);
         }
@@ -266,6 +441,11 @@ static void run(uint64_t seed)
         do_foreign(&p);
     }
     ok(weir_pool_set_limits(p.w.pool, 0, 0));
+    for (int i = 0; i < most_reserved; i++) {
+        if (p.reserved[i].block != NULL && below(&p, 2) == 0) {
+            end_reserved(&p, &p.reserved[i]);
+        }
+    }
     weir_status status = do_wake(&p, true);
     for (int i = 0; i < most_blocks && status != WEIR_OK; i++) { /* more sleeps than the device has */
         if (p.blocks[i].block != NULL) {
@@ -277,6 +457,11 @@ static void run(uint64_t seed)
     for (int i = 0; i < most_blocks; i++) {
         if (p.blocks[i].block != NULL) {
             do_free(&p, &p.blocks[i]);
+        }
+    }
+    for (int i = 0; i < most_reserved; i++) {
+        if (p.reserved[i].block != NULL) {
+            end_reserved(&p, &p.reserved[i]);
         }
     }
     ok(weir_pool_trim(p.w.pool, 0, WEIR_TRIM_WAIT, NULL));

@@ -238,6 +238,31 @@ TEST(test_allocs_while_asleep)
     close_world(&w);
 }
 
+/* A request that is refused while blocks sleep: their memory is not in its way. */
+TEST(test_sleeping_bytes_are_not_in_the_way)
+{
+    struct world w = open_pool(64 * PAGE, 0);
+    weir_block *sleeper = filled(&w, A, 50 * PAGE, weights);
+    (void)put_to_sleep(&w, NULL, 0);
+    const uint64_t region = new_region(w.sim, 30 * PAGE); /* another program's */
+    weir_block *guest = filled(&w, B, 10 * PAGE, cache);
+    weir_block *block = NULL;
+    weir_oom_record record = WEIR_OOM_RECORD_INIT;
+    fails(weir_pool_alloc(w.pool, w.stream[A], 40 * PAGE, 0, &block), WEIR_ERR_NO_MEMORY);
+    ok(weir_pool_get_oom(w.pool, &record));
+    assert_int_equal(record.cause, WEIR_OOM_CAUSE_OUTSIDE); /* 10 live and 40 asked fit into 64 */
+    assert_int_equal(record.live_bytes, 10 * PAGE);
+    assert_int_equal(record.requested_bytes, 10 * PAGE);
+    assert_int_equal(record.holder_count, 1);
+    assert_int_equal(record.holders[0].tag, cache);
+    assert_int_equal(record.holders[0].requested_bytes, 10 * PAGE);
+    give_region(w.sim, region, 30 * PAGE);
+    (void)wake(&w, NULL, 0);
+    must_have(&w, sleeper);
+    must_have(&w, guest);
+    close_world(&w);
+}
+
 TEST(test_frees_while_asleep)
 {
     struct world w = open_pool(0, 0);

@@ -225,8 +225,11 @@ WEIR_API weir_status weir_sim_import(weir_sim *sim, weir_shared_limit *limit, ui
  * handle that is no stream counts as the host, for which the auditor's rules are strictest. */
 WEIR_API void weir_sim_block_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream,
                                    const char *tag);
-/* Tells the auditor that a block was given back in the order of `stream` (NULL: the host says that the block is idle).
- * Work of other streams may still touch the block; the auditor checks this when the memory is handed out again. */
+/* Does so for a unit of a reserved block (weir/reserve.h): an access may go on from one such unit into the next. */
+WEIR_API void weir_sim_unit_alloc(weir_sim *sim, uint64_t address, uint64_t size, weir_sim_stream *stream,
+                                  const char *tag);
+/* Tells the auditor that a block or a unit was given back in the order of `stream` (NULL: the host says that it is
+ * idle). Work of other streams may still touch it; the auditor checks this when the memory is handed out again. */
 WEIR_API void weir_sim_block_free(weir_sim *sim, uint64_t address, weir_sim_stream *stream, const char *tag);
 /* Tell the auditor that host memory is fresh, so that copies queued before were of other memory; that a kernel has
  * written it; that the host gives it back, for which the host must have seen the end of all copies from and to it. */
