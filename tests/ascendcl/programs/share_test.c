@@ -1,4 +1,4 @@
-/* share_test.c: peers, exported handles and keys. There is only one process, so the test checks the rules alone. */
+/* share_test.c: peers, exported handles and keys, in a process that shares its devices with no other. */
 #include "rig/acl.h"
 
 #include <stdio.h>

@@ -30,6 +30,8 @@
 /* The vendor's runtime takes some 26 MiB of a device for arguments, stacks and queues when the device is set. */
 #define DEFAULT_RUNTIME (UINT64_C(26) << 20)
 
+enum { SHARED_LENGTH = 48 }; /* of a name, which the limits of the devices contain */
+
 static bool refuse(const char *name, const char *text, const char *wanted)
 {
     (void)fprintf(stderr, "weir ascendcl: %s%s=%s: %s is expected\n", PREFIX, name, text, wanted);
@@ -205,6 +207,7 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
     if (report != NULL) {
         config->report = report;
     }
+    config->shared = variable("SHARED");
     const bool good =
         read_size("CAPACITY", &config->capacity_bytes) && read_size("RUNTIME_MEMORY", &config->runtime_bytes) &&
         read_u32("DEVICES", 1, ACL__DEVICES, &config->devices) && read_number("SEED", 0, UINT64_MAX, &config->seed) &&
@@ -231,6 +234,12 @@ bool acl__config_read(acl__config *config, weir_sim_config *sim)
     if (config->pin_page_bytes < 4096 || (config->pin_page_bytes & (config->pin_page_bytes - 1)) != 0) {
         (void)fprintf(stderr, "weir ascendcl: " PREFIX "PIN_PAGE: a power of two from 4 KiB is expected\n");
         return false;
+    }
+    if (config->runtime_bytes > config->capacity_bytes) {
+        config->runtime_bytes = config->capacity_bytes;
+    }
+    if (config->shared != NULL && strlen(config->shared) > SHARED_LENGTH) {
+        return refuse("SHARED", config->shared, "a name of at most 48 bytes");
     }
     sim->mode = WEIR_SIM_BACKED;
     sim->capacity_bytes = config->capacity_bytes * config->devices;

@@ -72,7 +72,8 @@ pthread_mutex_t *acl__mutex(void)
 
 /* A fork waits for the runtime's locks, so the child gets the runtime in a state between two calls. The child has none
  * of the parent's other threads. The runtime's own thread starts again in the child on demand. The child prints a
- * report at its end only if it has called the runtime. */
+ * report at its end only if it has called the runtime. If other processes share the devices, the child has no part of
+ * its own in them, and its calls fail. */
 static bool fork_locks;
 
 static void before_fork(void)
@@ -104,6 +105,7 @@ static void in_child(void)
     acl__rt.engine.busy = false;
     acl__rt.engine.wake = fresh;
     acl__rt.calls_before_fork = acl__calls(ACL_FN_COUNT);
+    acl__rt.is_cut_off = acl__rt.config.shared != NULL;
     after_fork();
 }
 

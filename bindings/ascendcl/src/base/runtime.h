@@ -181,9 +181,13 @@ typedef struct acl__config {
     int32_t numa_nodes;  /* nodes of the simulated machine; 0: host memory is not bound to a node */
     int32_t exit_code;   /* exit code of the process when the auditor has findings; 0: unchanged */
     const char *report;  /* "stderr", "none", or a file's name */
+    const char *shared;  /* name of the machine whose devices this process shares with others; NULL: its own */
 } acl__config;
 
+/* `limit` counts all that the process has of the device: held, kept and runtime bytes; that of others too, if the
+ * device is shared. */
 typedef struct acl__device {
+    weir_shared_limit *limit;
     uint64_t held_huge_bytes; /* bytes held in huge pages and in normal pages, of the device's capacity */
     uint64_t held_normal_bytes;
     uint64_t kept_huge_bytes; /* bytes that nothing holds and the driver keeps (driver_cache.c) */
@@ -250,6 +254,7 @@ typedef struct acl__runtime {
     uint64_t initialised;       /* aclInit calls minus aclFinalize calls */
     bool finalised;             /* true from aclFinalize until the next aclInit */
     uint64_t calls_before_fork; /* calls of the parent, in a child of fork; else 0 */
+    bool is_cut_off;            /* a child of fork, whose parent shares the devices with other processes */
 } acl__runtime;
 
 extern acl__runtime acl__rt;
@@ -366,6 +371,7 @@ struct acl__range {
     int32_t device;
     bool huge;         /* device memory: true if it is accounted as huge pages */
     bool is_host_side; /* mapping: the memory is on the host's side, and `device` is 0 */
+    bool is_common;    /* allocated memory that is exported: the limit counts it for all its holders */
     uint32_t open_to;  /* mapping: mask of granted access; bit i stands for device i, bit 31 for the host */
     uint64_t asked_bytes;
     uint64_t serial;        /* tells a range from a later one at its address */

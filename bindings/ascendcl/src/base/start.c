@@ -9,13 +9,33 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static aclError start_error;
 
+/* Makes the limits that count the devices' memory. */
+static bool make_limits(void)
+{
+    WEIR_ASSERT(acl__rt.config.devices <= ACL__DEVICES);
+    for (uint32_t i = 0; i < acl__rt.config.devices; i++) {
+        char name[WEIR_SHARED_LIMIT_NAME_LENGTH + 1];
+        weir_shared_limit_config config = WEIR_SHARED_LIMIT_CONFIG_INIT;
+        config.limit_bytes = acl__rt.config.capacity_bytes;
+        if (acl__rt.config.shared != NULL) {
+            (void)snprintf(name, sizeof(name), "acl-%s-%" PRIu32, acl__rt.config.shared, i);
+            config.name = name;
+        }
+        if (weir_shared_limit_create(&config, &acl__rt.devices[i].limit) != WEIR_OK) {
+            (void)fprintf(stderr, "weir ascendcl: device %" PRIu32 ": %s\n", i, weir_last_error());
+            return false;
+        }
+    }
+    return true;
+}
+
 static void start(void)
 {
     WEIR_ASSERT(acl__rt.sim == NULL);
     weir_sim_config sim = WEIR_SIM_CONFIG_INIT;
     sim.direct_access = true;
     start_error = ACL_ERROR_INTERNAL_ERROR;
-    if (!acl__config_read(&acl__rt.config, &sim)) {
+    if (!acl__config_read(&acl__rt.config, &sim) || !make_limits()) {
         return;
     }
     if (weir_sim_create(&sim, &acl__rt.sim) != WEIR_OK) {
@@ -37,6 +57,8 @@ aclError acl__start(void)
 aclError acl__enter(acl__function function)
 {
     ACL_TRY(acl__start());
+    ACL_FAIL_IF(acl__rt.is_cut_off, ACL_ERROR_INTERNAL_ERROR,
+                "a child of fork has no part in a device that processes share: fork before the first call");
     uint64_t nth = 0;
     uint64_t overall = 0;
     acl__count_call(function, &nth, &overall);

@@ -359,6 +359,11 @@ static struct acl__driver_piece *take_large(struct heap_list *list, uint64_t siz
     return p;
 }
 
+uint64_t acl__driver_most(uint64_t size)
+{
+    return size > LARGE ? size : round_up(size, ACL__HUGE_PAGE);
+}
+
 acl__driver_piece *acl__driver_take(int32_t device, acl__kind kind, uint64_t size, uint64_t room, uint64_t *mapped)
 {
     WEIR_ASSERT_HELD(acl__mutex());
@@ -422,6 +427,12 @@ static uint64_t shrink(struct heap *h)
         p = smallest_whole(h);
     }
     return bytes;
+}
+
+bool acl__driver_keeps(const acl__driver_piece *piece)
+{
+    WEIR_ASSERT(piece->state == USED);
+    return piece->heap != NULL && size_of(piece) <= limit_of(piece->list);
 }
 
 uint64_t acl__driver_give(acl__driver_piece *p)

@@ -8,10 +8,14 @@
 
 typedef struct acl__driver_piece acl__driver_piece;
 
+/* Returns the most bytes that the driver maps for an allocation. */
+uint64_t acl__driver_most(uint64_t size);
 /* Takes memory for an allocation of whole pages of a device, which has `room` bytes of free memory. Stores how many of
  * these bytes the driver maps; the remaining ones it had kept. Returns NULL if the room is too small, or when out of
  * host memory. */
 acl__driver_piece *acl__driver_take(int32_t device, acl__kind kind, uint64_t size, uint64_t room, uint64_t *mapped);
+/* True if the driver may keep the memory of an allocation after its end. */
+bool acl__driver_keeps(const acl__driver_piece *piece);
 /* Ends an allocation. Returns the bytes that the driver gives back to the device; it keeps the remaining ones. */
 uint64_t acl__driver_give(acl__driver_piece *piece);
 /* Ends the driver's use of a device for one kind of pages. Returns the bytes that it gives back: all that no

@@ -1,9 +1,10 @@
 /* share.c: memory of other devices and of other processes.
  *
  * All devices are in one simulator, so work of one device reaches the memory of all. Peer access is a matrix of
- * switches, by which the auditor judges work that touches another device's memory. A key names device memory of this
- * process. If it was made for all processes, the same process can import it and gets the exporter's own address; no
- * other process is simulated.
+ * switches, by which the auditor judges work that touches another device's memory. A key names device memory of the
+ * process that has made it. If it was made for all processes, the same process can import it and gets the exporter's
+ * own address. Where processes share the devices (WEIR_ASCENDCL_SHARED) another one imports it at an address of its
+ * own, and both see the same bytes.
  */
 #include "memory/memory.h"
 
@@ -82,13 +83,17 @@ ACL_EXPORT aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDe
 enum { KEY_BYTES = 65 };
 #define KEY_START "weir-ascendcl-"
 #define KEY_FORMAT KEY_START "%d-"
+#define FOREIGN_FORMAT "%llx-%llx-%llx" /* number of the memory, first page in it, number of the key */
 
 struct shared {
     struct shared *next;
-    uint64_t address;
+    uint64_t address; /* of the import: of the whole allocation or handle, in which the key's memory lies */
     uint64_t size;
+    uint64_t offset;    /* of the import: from there to the key's memory */
+    uint64_t shareable; /* where processes share the devices: names the memory in all of them; else 0 */
     uint32_t imports;
     bool open_to_all;
+    bool is_foreign; /* an import of another process's key */
     char key[KEY_BYTES];
 };
 
@@ -106,16 +111,16 @@ static struct shared **shared_link(const char *key)
     return link;
 }
 
-/* A key contains the number of the exporting process. The key of another process is valid, but its import is not
- * simulated. */
+/* A key contains the number of the exporting process. */
 static aclError no_key(const char *key, const char *name)
 {
     char own[KEY_BYTES];
     const int length = snprintf(own, sizeof(own), KEY_FORMAT, (int)getpid());
     const bool is_foreign =
         strncmp(key, KEY_START, sizeof(KEY_START) - 1) == 0 && strncmp(key, own, (size_t)length) != 0;
-    ACL_FAIL_IF(is_foreign, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "%s: the key is of another process, and only one process is simulated", name);
+    ACL_FAIL_IF(is_foreign && acl__rt.config.shared == NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "%s: the key is of another process, with which this one shares no devices (WEIR_ASCENDCL_SHARED)",
+                name);
     return acl__fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: the key names nothing that this process shares", name);
 }
 
@@ -132,6 +137,26 @@ static bool starts_a_page(uint64_t address)
     WEIR_ASSERT_HELD(acl__mutex());
     const acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)address);
     return address % (range->huge ? ACL__HUGE_PAGE : ACL__NORMAL_PAGE) == 0;
+}
+
+/* Writes the key of memory. Where processes share the devices, it says where others find the memory. */
+static aclError name_key(struct shared *s)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    acl__range *range = acl__range_at(&acl__rt.device_memory, (const void *)(uintptr_t)s->address);
+    if (acl__rt.config.shared == NULL) {
+        (void)snprintf(s->key, sizeof(s->key), KEY_FORMAT "%llu", (int)getpid(), (unsigned long long)++last_key);
+        return ACL_SUCCESS;
+    }
+    ACL_FAIL_IF(range->kind == ACL__POOLED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "memory of an aclrtMemPool is not exported to other processes");
+    ACL_TRY(range->kind == ACL__ALLOCATED ? acl__memory_export(range, &s->shareable)
+                                          : acl__virtual_export(range, &s->shareable));
+    ACL_TRY(s->open_to_all ? acl__admit(s->shareable, NULL, 0, "export") : ACL_SUCCESS);
+    (void)snprintf(s->key, sizeof(s->key), KEY_FORMAT FOREIGN_FORMAT, (int)getpid(), (unsigned long long)s->shareable,
+                   (unsigned long long)(s->address - range->range.start) / ACL__NORMAL_PAGE,
+                   (unsigned long long)++last_key);
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
@@ -153,7 +178,11 @@ ACL_EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key
     s->address = address;
     s->size = size;
     s->open_to_all = open_to_all;
-    (void)snprintf(s->key, sizeof(s->key), KEY_FORMAT "%llu", (int)getpid(), (unsigned long long)++last_key);
+    const aclError error = name_key(s);
+    if (error != ACL_SUCCESS) {
+        free(s);
+        return error;
+    }
     s->next = first_shared;
     first_shared = s;
     memcpy(key, s->key, sizeof(s->key));
@@ -176,7 +205,7 @@ ACL_EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_
         any = any || (pid[i] != 0 && pid[i] != (int32_t)getpid());
     }
     ACL_REFUSE_IF(!any, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no other process is named");
-    return ACL_SUCCESS;
+    return s->shareable != 0 ? acl__admit(s->shareable, pid, num, __func__) : ACL_SUCCESS;
 }
 
 /* Gives the importer, which is the current context's device, access to the memory's device. */
@@ -190,6 +219,37 @@ static void open_to_importer(uint64_t address)
     }
 }
 
+/* Imports memory of another process by its key. */
+static aclError import_foreign(const char *key, const char *name, struct shared **out)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    int process = 0;
+    unsigned long long shareable = 0;
+    unsigned long long page = 0;
+    unsigned long long number = 0;
+    const bool is_key = acl__rt.config.shared != NULL &&
+                        sscanf(key, KEY_FORMAT FOREIGN_FORMAT, &process, &shareable, &page, &number) == 4 &&
+                        process != (int)getpid();
+    struct shared *s = is_key ? calloc(1, sizeof(*s)) : NULL;
+    if (s == NULL) {
+        return no_key(key, name);
+    }
+    const aclError error = acl__virtual_open(shareable, name, &s->address);
+    if (error != ACL_SUCCESS) {
+        free(s);
+        return error;
+    }
+    s->size = ACL__NORMAL_PAGE;
+    s->offset = page * ACL__NORMAL_PAGE;
+    s->open_to_all = true;
+    s->is_foreign = true;
+    (void)snprintf(s->key, sizeof(s->key), "%s", key);
+    s->next = first_shared;
+    first_shared = s;
+    *out = s;
+    return ACL_SUCCESS;
+}
+
 ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
 {
     ACL_ENTER_LOCKED(aclrtIpcMemImportByKey);
@@ -199,7 +259,10 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
                   "flags must be 0 or 1");
     const bool enable_access = flags == ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS;
     struct shared *s = *shared_link(key);
-    if (s == NULL || !is_there(s->address, s->size)) {
+    if (s == NULL) {
+        ACL_TRY(import_foreign(key, __func__, &s));
+    }
+    if (!is_there(s->address, s->size)) {
         return no_key(key, __func__);
     }
     ACL_REFUSE_IF(!s->open_to_all, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "the exporter cannot import its own memory");
@@ -207,20 +270,21 @@ ACL_EXPORT aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint6
         open_to_importer(s->address);
     }
     s->imports++;
-    *devPtr = (void *)(uintptr_t)s->address;
+    *devPtr = (void *)(uintptr_t)(s->address + s->offset);
     return ACL_SUCCESS;
 }
 
-/* The importer and the exporter are one process, which closes the key once for each import and once for the export. */
+/* A process closes a key once for each import, and once for its own export. */
 ACL_EXPORT aclError aclrtIpcMemClose(const char *key)
 {
     ACL_ENTER_LOCKED(aclrtIpcMemClose);
     ACL_NEED(key);
     struct shared **link = shared_link(key);
     struct shared *s = *link;
-    if (s != NULL && s->imports > 0) {
+    if (s != NULL && s->imports > (s->is_foreign ? 1 : 0)) {
         s->imports--;
     } else if (s != NULL) {
+        ACL_TRY(s->is_foreign ? acl__virtual_close(s->address) : ACL_SUCCESS);
         *link = s->next;
         free(s);
     }

@@ -2,7 +2,8 @@
  *
  * A device has one store of bytes. An allocation takes whole pages from it, huge ones of 2 MiB or normal ones of 4 KiB.
  * Bytes held in huge pages are not available to normal ones, and the other way round, so both kinds have the same free
- * memory. The driver keeps some of the memory that was freed (driver_cache.c). Addresses are regions of the simulator:
+ * memory. A limit counts the bytes, for one process or for all that share the devices. The driver keeps some of the
+ * memory that was freed (driver_cache.c). Addresses are regions of the simulator:
  * never handed out twice at a time, first fit, poisoned when fresh, faulting after the free.
  */
 
@@ -17,9 +18,23 @@ enum { HUGE1G = 1 << 30 };
 
 uint64_t acl__capacity_free(const acl__device *device)
 {
-    const uint64_t held = device->held_huge_bytes + device->held_normal_bytes + device->kept_huge_bytes +
-                          device->kept_normal_bytes + device->runtime_bytes;
-    return held < acl__rt.config.capacity_bytes ? acl__rt.config.capacity_bytes - held : 0;
+    weir_shared_limit_stats stats = WEIR_SHARED_LIMIT_STATS_INIT;
+    const weir_status status = weir_shared_limit_get_stats(device->limit, &stats);
+    WEIR_ASSERT(status == WEIR_OK);
+    (void)status;
+    return stats.held_bytes < stats.limit_bytes ? stats.limit_bytes - stats.held_bytes : 0;
+}
+
+static bool limit_take(const acl__device *device, uint64_t bytes)
+{
+    return bytes == 0 || weir_shared_limit_take(device->limit, bytes) == WEIR_OK;
+}
+
+static void limit_give(const acl__device *device, uint64_t bytes)
+{
+    const weir_status status = bytes != 0 ? weir_shared_limit_give(device->limit, bytes) : WEIR_OK;
+    WEIR_ASSERT(status == WEIR_OK);
+    (void)status;
 }
 
 static void hold(acl__device *device, uint64_t bytes, bool huge)
@@ -34,19 +49,41 @@ bool acl__capacity_take(int32_t number, uint64_t bytes, bool huge)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(number >= 0 && (uint32_t)number < acl__rt.config.devices);
-    if (bytes > acl__capacity_free(&acl__rt.devices[number])) {
+    if (!limit_take(&acl__rt.devices[number], bytes)) {
         return false;
     }
     hold(&acl__rt.devices[number], bytes, huge);
     return true;
 }
 
-void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
+void acl__capacity_leave(int32_t number, uint64_t bytes, bool huge)
 {
     acl__device *device = &acl__rt.devices[number];
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(bytes <= (huge ? device->held_huge_bytes : device->held_normal_bytes));
     *(huge ? &device->held_huge_bytes : &device->held_normal_bytes) -= bytes;
+}
+
+void acl__capacity_give(int32_t number, uint64_t bytes, bool huge)
+{
+    acl__capacity_leave(number, bytes, huge);
+    limit_give(&acl__rt.devices[number], bytes);
+}
+
+bool acl__runtime_memory_take(acl__device *device)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    if (device->runtime_bytes == 0 && limit_take(device, acl__rt.config.runtime_bytes)) {
+        device->runtime_bytes = acl__rt.config.runtime_bytes;
+    }
+    return device->runtime_bytes == acl__rt.config.runtime_bytes;
+}
+
+void acl__runtime_memory_give(acl__device *device)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    limit_give(device, device->runtime_bytes);
+    device->runtime_bytes = 0;
 }
 
 static uint64_t *kept_bytes(int32_t number, bool huge)
@@ -55,39 +92,48 @@ static uint64_t *kept_bytes(int32_t number, bool huge)
     return huge ? &device->kept_huge_bytes : &device->kept_normal_bytes;
 }
 
-/* Counts an allocation of whole pages. Without the driver's cache *piece becomes NULL. */
+/* Counts an allocation of whole pages. Without the driver's cache *piece becomes NULL. The most that the driver may map
+ * counts first, since another process may take memory meanwhile. */
 static bool pages_take(int32_t number, uint64_t bytes, acl__kind kind, acl__driver_piece **piece)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(bytes > 0);
     const bool huge = acl__kind_is_huge(kind);
+    acl__device *device = &acl__rt.devices[number];
     uint64_t mapped = 0;
     *piece = NULL;
     if (!acl__rt.config.driver_cache) {
         return acl__capacity_take(number, bytes, huge);
     }
-    *piece = acl__driver_take(number, kind, bytes, acl__capacity_free(&acl__rt.devices[number]), &mapped);
+    const uint64_t most = acl__driver_most(bytes);
+    const uint64_t room = limit_take(device, most) ? most : 0;
+    *piece = acl__driver_take(number, kind, bytes, room, &mapped);
     if (*piece == NULL) {
+        limit_give(device, room);
         return false;
     }
-    hold(&acl__rt.devices[number], bytes, huge);
+    limit_give(device, room - mapped);
+    hold(device, bytes, huge);
     *kept_bytes(number, huge) += mapped - bytes; /* modulo 2^64: below 0 if the driver had kept the memory */
     return true;
 }
 
 static void pages_give(int32_t number, uint64_t bytes, bool huge, acl__driver_piece *piece)
 {
-    acl__capacity_give(number, bytes, huge);
-    if (piece != NULL) {
-        *kept_bytes(number, huge) += bytes - acl__driver_give(piece);
-    }
+    WEIR_ASSERT_HELD(acl__mutex());
+    acl__capacity_leave(number, bytes, huge);
+    const uint64_t returned = piece != NULL ? acl__driver_give(piece) : bytes;
+    *kept_bytes(number, huge) += bytes - returned;
+    limit_give(&acl__rt.devices[number], returned);
 }
 
 void acl__memory_return(int32_t number)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     for (int kind = 0; kind < ACL__KINDS; kind++) {
-        *kept_bytes(number, acl__kind_is_huge((acl__kind)kind)) -= acl__driver_return(number, (acl__kind)kind);
+        const uint64_t returned = acl__driver_return(number, (acl__kind)kind);
+        *kept_bytes(number, acl__kind_is_huge((acl__kind)kind)) -= returned;
+        limit_give(&acl__rt.devices[number], returned);
     }
 }
 
@@ -179,6 +225,47 @@ aclError acl__malloc(int32_t device, uint64_t size, aclrtMemMallocPolicy policy,
                      (unsigned long long)acl__rt.config.capacity_bytes);
 }
 
+/* --- export --- */
+
+/* Takes an allocation out of the driver's cache: the driver may keep its piece as if it were freed, and the allocation
+ * counts by itself. Returns false if the device has no room for both. */
+static bool leave_driver(acl__range *range, uint64_t bytes)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    const acl__device *device = &acl__rt.devices[range->device];
+    if (range->owner == NULL) {
+        return true;
+    }
+    const uint64_t twice = acl__driver_keeps(range->owner) ? bytes : 0;
+    if (!limit_take(device, twice)) {
+        acl__memory_return(range->device);
+        if (!limit_take(device, twice)) {
+            return false;
+        }
+    }
+    const uint64_t returned = acl__driver_give(range->owner);
+    *kept_bytes(range->device, range->huge) += bytes - returned;
+    limit_give(device, twice + returned - bytes);
+    range->owner = NULL;
+    return true;
+}
+
+aclError acl__memory_export(acl__range *range, uint64_t *shareable)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(range->kind == ACL__ALLOCATED);
+    const uint64_t bytes = range->range.end - range->range.start;
+    uint64_t key = 0;
+    ACL_FAIL_IF(!leave_driver(range, bytes), ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "the export of %llu bytes takes them out of the driver's cache, and device %d has no room",
+                (unsigned long long)bytes, (int)range->device);
+    ACL_TRY(acl__status(
+        weir_sim_export_region(acl__rt.sim, acl__rt.devices[range->device].limit, range->range.start, &key), "export"));
+    range->is_common = true;
+    *shareable = key * ACL__DEVICES + (uint64_t)range->device;
+    return ACL_SUCCESS;
+}
+
 /* --- free --- */
 
 static aclError range_free(acl__range *range)
@@ -187,8 +274,12 @@ static aclError range_free(acl__range *range)
     WEIR_ASSERT(range->kind == ACL__ALLOCATED);
     const uint64_t bytes = range->range.end - range->range.start;
     const weir_status status = weir_device_region_free(acl__rt.memory, range->range.start, bytes);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && range->is_common) {
+        acl__capacity_leave(range->device, bytes, range->huge);
+    } else if (status == WEIR_OK) {
         pages_give(range->device, bytes, range->huge, range->owner);
+    }
+    if (status == WEIR_OK) {
         acl__range_remove(&acl__rt.device_memory, range);
     }
     return acl__status(status, "aclrtFree");

@@ -36,10 +36,13 @@ struct physical {
     weir_vm_handle memory;
     aclrtMemLocation location;
     int32_t maker;
-    uint32_t references; /* the creation and each retain add one; 0: the program's handle is no longer valid */
-    uint32_t mappings;   /* number of addresses at which the memory is mapped */
-    uint64_t shareable;  /* 0: not exported */
-    bool open_to_all;    /* exported for every process */
+    uint32_t references;   /* the creation and each retain add one; 0: the program's handle is no longer valid */
+    uint32_t mappings;     /* number of addresses at which the memory is mapped */
+    uint64_t shareable;    /* 0: not exported */
+    uint64_t key;          /* of the simulator's export to other processes; 0: none */
+    bool open_to_all;      /* exported for every process */
+    bool is_import;        /* memory of another process */
+    int32_t import_device; /* the device that an import is for */
 };
 
 static weir__slab reservations_slab = WEIR__SLAB_INIT(struct reservation, 0, 16);
@@ -103,6 +106,23 @@ static aclError check_expected(const void *expected, uint64_t size)
     return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtReserveMemAddress: a fixed address is not simulated");
 }
 
+static aclError reserve(uint64_t size, const char *name, uint64_t *address)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    WEIR_ASSERT(size > 0 && size % PAGE == 0);
+    struct reservation *r = weir__slab_get(&reservations_slab);
+    ACL_FAIL_IF(r == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory", name);
+    const aclError error = acl__status(weir_device_vm_reserve(acl__rt.memory, size, address), name);
+    if (error != ACL_SUCCESS) {
+        weir__slab_put(&reservations_slab, r);
+        return error;
+    }
+    *r = (struct reservation){
+        .range = {.start = *address, .end = *address + size}, .maker = current_device(), .side = UNUSED};
+    weir__intervals_insert(&reservations, &r->range);
+    return ACL_SUCCESS;
+}
+
 ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr,
                                            uint64_t flags)
 {
@@ -119,17 +139,8 @@ ACL_EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t al
     /* Leave room for a mapping with 1 GiB pages, whose size is rounded up to whole pages. */
     const uint64_t rounded = round_up(size, size >= GIB ? GIB : PAGE);
     ACL_REFUSE_IF(rounded == 0, ACL_ERROR_RT_MEMORY_ALLOCATION, "there are no %zu bytes of addresses", size);
-    struct reservation *r = weir__slab_get(&reservations_slab);
-    ACL_REFUSE_IF(r == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
     uint64_t address = 0;
-    const aclError error = acl__status(weir_device_vm_reserve(acl__rt.memory, rounded, &address), __func__);
-    if (error != ACL_SUCCESS) {
-        weir__slab_put(&reservations_slab, r);
-        return error;
-    }
-    *r = (struct reservation){
-        .range = {.start = address, .end = address + rounded}, .maker = current_device(), .side = UNUSED};
-    weir__intervals_insert(&reservations, &r->range);
+    ACL_TRY(reserve(rounded, __func__, &address));
     *virPtr = (void *)(uintptr_t)address;
     return ACL_SUCCESS;
 }
@@ -273,7 +284,11 @@ static weir_status physical_end(struct physical *p)
     if (status != WEIR_OK) {
         return status;
     }
-    room_give(&p->location, p->size);
+    if (p->key != 0) {
+        acl__capacity_leave((int32_t)p->location.id, p->size, true);
+    } else if (!p->is_import) {
+        room_give(&p->location, p->size);
+    }
     ACL_LIST_REMOVE(first_physical, p);
     weir__slab_put(&physicals_slab, p);
     return WEIR_OK;
@@ -396,6 +411,29 @@ static aclError check_place(uint64_t address, uint64_t size, const struct physic
     return ACL_SUCCESS;
 }
 
+/* Maps the whole of a handle in the reservation. */
+static aclError map(uint64_t address, struct physical *p, struct reservation *r, const char *name)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    acl__range *range = acl__range_add(&acl__rt.device_memory, ACL__MAPPED, address, p->size);
+    ACL_FAIL_IF(range == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no host memory", name);
+    const aclError error = acl__status(weir_device_vm_map(acl__rt.memory, address, p->size, p->memory), name);
+    if (error != ACL_SUCCESS) {
+        acl__range_remove(&acl__rt.device_memory, range);
+        return error;
+    }
+    range->device = is_on_device(p) ? (int32_t)p->location.id : 0;
+    range->is_host_side = !is_on_device(p);
+    range->huge = true;
+    range->asked_bytes = p->size;
+    range->owner = p;
+    range->open_to = p->is_import ? 1u << p->import_device : 0;
+    p->mappings++;
+    r->mappings++;
+    r->side = is_on_device(p) ? range->device : HOST_SIDE;
+    return ACL_SUCCESS;
+}
+
 ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
     ACL_ENTER_LOCKED(aclrtMapMem);
@@ -411,22 +449,7 @@ ACL_EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtD
                   (unsigned long long)size, (unsigned long long)p->size);
     struct reservation *r = NULL;
     ACL_TRY(check_place(address, p->size, p, &r));
-    acl__range *range = acl__range_add(&acl__rt.device_memory, ACL__MAPPED, address, p->size);
-    ACL_REFUSE_IF(range == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory");
-    const aclError error = acl__status(weir_device_vm_map(acl__rt.memory, address, p->size, p->memory), __func__);
-    if (error != ACL_SUCCESS) {
-        acl__range_remove(&acl__rt.device_memory, range);
-        return error;
-    }
-    range->device = is_on_device(p) ? (int32_t)p->location.id : 0;
-    range->is_host_side = !is_on_device(p);
-    range->huge = true;
-    range->asked_bytes = size;
-    range->owner = p;
-    p->mappings++;
-    r->mappings++;
-    r->side = is_on_device(p) ? range->device : HOST_SIDE;
-    return ACL_SUCCESS;
+    return map(address, p, r, __func__);
 }
 
 /* Returns the mapping that starts at an address, or NULL. */
@@ -535,7 +558,102 @@ ACL_EXPORT aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, 
     return ACL_SUCCESS;
 }
 
-/* --- sharing: shareable handles are made and checked, but no other process can import them --- */
+/* --- sharing ---
+ *
+ * Where processes share the devices, a number names device and memory in all of them. Elsewhere numbers are made and
+ * checked, but no process can import their memory. */
+
+/* Lets other processes import physical memory. */
+static aclError share(struct physical *p, const char *name, uint64_t *shareable)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    ACL_FAIL_IF(!is_on_device(p), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "%s: memory on the host's side is not exported to other processes", name);
+    ACL_FAIL_IF(p->is_import, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: the memory is another process's", name);
+    ACL_TRY(acl__status(weir_sim_export(acl__rt.sim, acl__rt.devices[p->location.id].limit, p->memory, &p->key), name));
+    *shareable = p->key * ACL__DEVICES + p->location.id;
+    return ACL_SUCCESS;
+}
+
+aclError acl__admit(uint64_t shareable, const int32_t *processes, size_t count, const char *name)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    const weir_status status = weir_sim_admit(acl__rt.sim, acl__rt.devices[shareable % ACL__DEVICES].limit,
+                                              shareable / ACL__DEVICES, processes, count);
+    ACL_FAIL_IF(status != WEIR_OK, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: %s", name, weir_last_error());
+    return ACL_SUCCESS;
+}
+
+aclError acl__virtual_export(const acl__range *mapping, uint64_t *shareable)
+{
+    WEIR_ASSERT(mapping->kind == ACL__MAPPED);
+    return share(mapping->owner, "export", shareable);
+}
+
+static aclError import(uint64_t shareable, int32_t device, const char *name, struct physical **out)
+{
+    WEIR_ASSERT_HELD(acl__mutex());
+    const uint32_t of = (uint32_t)(shareable % ACL__DEVICES);
+    struct physical *p = is_device_id(of) ? weir__slab_get(&physicals_slab) : NULL;
+    ACL_FAIL_IF(p == NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: %llu is memory of no device here", name,
+                (unsigned long long)shareable);
+    weir_vm_handle memory = 0;
+    uint64_t size = 0;
+    const weir_status status =
+        weir_sim_import(acl__rt.sim, acl__rt.devices[of].limit, shareable / ACL__DEVICES, &memory, &size);
+    if (status != WEIR_OK) {
+        weir__slab_put(&physicals_slab, p);
+        return acl__fail(status == WEIR_ERR_NO_MEMORY ? ACL_ERROR_RT_MEMORY_ALLOCATION
+                                                      : ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                         "%s: %s", name, weir_last_error());
+    }
+    *p = (struct physical){.size = size,
+                           .granularity = PAGE,
+                           .memory = memory,
+                           .location = {of, ACL_MEM_LOCATION_TYPE_DEVICE},
+                           .maker = current_device(),
+                           .references = 1,
+                           .is_import = true,
+                           .import_device = device};
+    ACL_LIST_ADD(first_physical, p);
+    *out = p;
+    return ACL_SUCCESS;
+}
+
+aclError acl__virtual_open(uint64_t shareable, const char *name, uint64_t *address)
+{
+    struct physical *p = NULL;
+    const int32_t device = current_device();
+    ACL_TRY(import(shareable, device >= 0 ? device : 0, name, &p));
+    aclError error = reserve(p->size, name, address);
+    if (error == ACL_SUCCESS) {
+        error = map(*address, p, reservation_at(*address), name);
+        if (error != ACL_SUCCESS) {
+            (void)release_locked((const void *)(uintptr_t)*address);
+        }
+    }
+    if (error != ACL_SUCCESS) {
+        p->references = 0;
+        (void)physical_end(p);
+    }
+    return error;
+}
+
+aclError acl__virtual_close(uint64_t address)
+{
+    acl__range *range = mapping_at((const void *)(uintptr_t)address);
+    if (range == NULL) {
+        return ACL_SUCCESS; /* a reset of the device has ended it */
+    }
+    struct physical *p = range->owner;
+    p->references = 0;
+    const aclError error = unmap(range);
+    if (error != ACL_SUCCESS) {
+        p->references = 1;
+        return error;
+    }
+    return release_locked((const void *)(uintptr_t)address);
+}
 
 static struct physical *exported_as(uint64_t shareable)
 {
@@ -555,9 +673,17 @@ static aclError export_handle(aclrtDrvMemHandle handle, uint64_t flags, const ch
     struct physical *p = NULL;
     ACL_TRY(physical_of(handle, name, &p));
     ACL_FAIL_IF(p->shareable != 0, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%s: the handle has been exported before", name);
-    p->shareable = ++last_shareable;
-    p->open_to_all = flags != ACL_RT_VMM_EXPORT_FLAG_DEFAULT;
-    *shareable = p->shareable;
+    const bool to_all = flags != ACL_RT_VMM_EXPORT_FLAG_DEFAULT;
+    uint64_t number = last_shareable + 1;
+    if (acl__rt.config.shared != NULL) {
+        ACL_TRY(share(p, name, &number));
+        ACL_TRY(to_all ? acl__admit(number, NULL, 0, name) : ACL_SUCCESS);
+    } else {
+        last_shareable = number;
+    }
+    p->shareable = number;
+    p->open_to_all = to_all;
+    *shareable = number;
     return ACL_SUCCESS;
 }
 
@@ -606,16 +732,21 @@ ACL_EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, in
         any = any || pid[i] != 0;
     }
     ACL_REFUSE_IF(!any, ACL_ERROR_RT_DRV_INTERNAL_ERROR, "no process is named");
-    return ACL_SUCCESS;
+    return acl__rt.config.shared != NULL ? acl__admit(shareableHandle, pid, pidNum, __func__) : ACL_SUCCESS;
 }
 
-static aclError refuse_import(uint64_t shareable, const char *name)
+static aclError import_handle(uint64_t shareable, int32_t device, const char *name, aclrtDrvMemHandle *handle)
 {
+    struct physical *p = NULL;
     ACL_FAIL_IF(exported_as(shareable) != NULL, ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                 "%s: %llu was exported by this process, which cannot import it", name, (unsigned long long)shareable);
-    return acl__fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                     "%s: %llu can only be of another process, and only one process is simulated", name,
-                     (unsigned long long)shareable);
+    ACL_FAIL_IF(acl__rt.config.shared == NULL, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "%s: %llu can only be of another process, and this one shares its devices with none "
+                "(WEIR_ASCENDCL_SHARED)",
+                name, (unsigned long long)shareable);
+    ACL_TRY(import(shareable, device, name, &p));
+    *handle = p;
+    return ACL_SUCCESS;
 }
 
 ACL_EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
@@ -625,7 +756,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, 
     ACL_NEED(handle);
     ACL_REFUSE_IF(deviceId < 0 || !is_device_id((uint64_t)deviceId), ACL_ERROR_RT_INVALID_DEVICEID,
                   "there is no device %d", deviceId);
-    return refuse_import(shareableHandle, __func__);
+    return import_handle(shareableHandle, deviceId, __func__, handle);
 }
 
 ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType,
@@ -638,7 +769,7 @@ ACL_EXPORT aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, a
     ACL_REFUSE_IF(!is_share_type(shareType), ACL_ERROR_RT_PARAM_INVALID, "there is no share type %d", (int)shareType);
     uint64_t shareable = 0;
     memcpy(&shareable, shareableHandle, sizeof(shareable));
-    return refuse_import(shareable, __func__);
+    return import_handle(shareable, context->device, __func__, handle);
 }
 
 /* --- reset of a device --- */

@@ -27,6 +27,9 @@ static aclError context_create(int32_t device, acl__context **out)
 {
     WEIR_ASSERT_HELD(acl__mutex());
     WEIR_ASSERT(device >= 0 && (uint32_t)device < acl__rt.config.devices);
+    ACL_FAIL_IF(!acl__runtime_memory_take(&acl__rt.devices[device]), ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "device %d has no %llu bytes left for the runtime's own memory", device,
+                (unsigned long long)acl__rt.config.runtime_bytes);
     acl__context *context = weir__slab_get(&slab);
     ACL_FAIL_IF(context == NULL, ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a context");
     const uint32_t generation = context->generation + 1;
@@ -41,7 +44,6 @@ static aclError context_create(int32_t device, acl__context **out)
         return error;
     }
     ACL_LIST_ADD(first_context, context);
-    acl__rt.devices[device].runtime_bytes = acl__rt.config.runtime_bytes;
     WEIR_ASSERT(context->default_stream->context == context);
     *out = context;
     return ACL_SUCCESS;
@@ -195,7 +197,7 @@ static void end_default_context(acl__device *device, bool force)
     device->references = 0;
     if (context != NULL) {
         device->default_context = NULL;
-        device->runtime_bytes = 0;
+        acl__runtime_memory_give(device);
         context_end(context, force);
     }
 }
