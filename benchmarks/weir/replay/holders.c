@@ -68,10 +68,9 @@ bool holders_end(const struct trace *trace, struct tag_sum *sums, weir_oom_recor
     return true;
 }
 
-const weir_trace_event **holders_live(const struct trace *trace, size_t count)
+void holders_go_on(const struct trace *trace, const weir_trace_event **live, size_t from, size_t to)
 {
-    const weir_trace_event **live = calloc((size_t)trace->block_count + 1, sizeof(const weir_trace_event *));
-    for (size_t i = 0; live != NULL && i < count; i++) {
+    for (size_t i = from; i < to; i++) {
         const struct trace_event *event = &trace->events[i];
         switch (event->event.kind) {
         case WEIR_TRACE_REALLOC:
@@ -88,6 +87,14 @@ const weir_trace_event **holders_live(const struct trace *trace, size_t count)
         default:
             break;
         }
+    }
+}
+
+const weir_trace_event **holders_live(const struct trace *trace, size_t count)
+{
+    const weir_trace_event **live = calloc((size_t)trace->block_count + 1, sizeof(const weir_trace_event *));
+    if (live != NULL) {
+        holders_go_on(trace, live, 0, count);
     }
     return live;
 }

@@ -23,6 +23,8 @@ bool holders_end(const struct trace *trace, struct tag_sum *sums, weir_oom_recor
 /* Returns, by block, the event that allocated the block if it is live after the first `count` events, else NULL. The
  * array is from malloc; NULL when out of host memory. */
 const weir_trace_event **holders_live(const struct trace *trace, size_t count);
+/* Moves such an array on, from the first `from` events to the first `to`. */
+void holders_go_on(const struct trace *trace, const weir_trace_event **live, size_t from, size_t to);
 
 /* Finds the holders when live memory peaked: after the first `count` events. Returns false when out of host memory. */
 bool holders_at(const struct trace *trace, size_t count, weir_oom_record *record);

@@ -204,6 +204,20 @@ static bool make_room(struct moments *moments, const struct trace *trace, enum m
     return true;
 }
 
+/* Finds the blocks that live after `first` events and after `second` events, which are no fewer, in one walk. A list is
+ * NULL when out of host memory. */
+static void live_at_both(const struct trace *trace, size_t first, size_t second, const weir_trace_event ***at_first,
+                         const weir_trace_event ***at_second)
+{
+    const size_t size = ((size_t)trace->block_count + 1) * sizeof(const weir_trace_event *);
+    *at_first = holders_live(trace, first);
+    *at_second = *at_first != NULL ? malloc(size) : NULL;
+    if (*at_second != NULL) {
+        memcpy(*at_second, *at_first, size);
+        holders_go_on(trace, *at_second, first, second);
+    }
+}
+
 /* Appends the groups of the blocks that live at the moment `a`, at the moment `b`, or at both; one may be NULL. */
 static bool add_blocks(struct moments *moments, const struct moment *a, const struct moment *b, enum moments_by by)
 {
@@ -211,8 +225,15 @@ static bool add_blocks(struct moments *moments, const struct moment *a, const st
     const size_t base = moments->count;
     weir__number_map sizes = {0};
     const char **texts = texts_of(trace, by, moments);
-    const weir_trace_event **at_a = a != NULL ? holders_live(trace, a->count) : NULL;
-    const weir_trace_event **at_b = b != NULL ? holders_live(trace, b->count) : NULL;
+    const weir_trace_event **at_a = NULL;
+    const weir_trace_event **at_b = NULL;
+    if (a != NULL && b != NULL && a->count > b->count) {
+        live_at_both(trace, b->count, a->count, &at_b, &at_a);
+    } else if (a != NULL && b != NULL) {
+        live_at_both(trace, a->count, b->count, &at_a, &at_b);
+    } else {
+        *(a != NULL ? &at_a : &at_b) = holders_live(trace, a != NULL ? a->count : b->count);
+    }
     bool enough =
         make_room(moments, trace, by) && texts != NULL && (a == NULL || at_a != NULL) && (b == NULL || at_b != NULL);
     for (uint32_t i = 0; enough && i < trace->block_count; i++) {

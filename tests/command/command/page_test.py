@@ -129,6 +129,28 @@ def stacked(page):
     page.value("chooseBlock(-1)")
 
 
+# Call stacks as trees, from the outermost frame: of the live blocks, and of a comparison. A frame with one child opens it too.
+def trees(page):
+    page.value("chooseEvent(4), byId('holders-tree').open = true")
+    settled(page)
+    lines = "[...byId('%s').lastElementChild.querySelectorAll('summary, li:not(:has(> details))')].map(line => line.textContent)"
+    expected = ["4 MiB, 40.0 %, 1 block no tag", "3 MiB, 30.0 %, 1 block train.py:3:main", "2 MiB, 20.0 %, 1 block optimizer",
+                "1 MiB, 10.0 %, 1 block eval.py:7:main"]
+    same(page.value(lines % "holders-tree"), expected, "the outermost frames")
+    page.value("byId('holders-tree').querySelector('li details').open = true")
+    settled(page)
+    expected.insert(2, "3 MiB, 30.0 %, 1 block model.py:10:forward")
+    same(page.value(lines % "holders-tree"), expected, "an open frame")
+    page.value("byId('keep').click(), chooseEvent(6), byId('since-tree').open = true")
+    settled(page)
+    same(page.value(lines % "since-tree"), ["0 B came, 1 MiB went eval.py:7:main"], "the tree of what went")
+    page.value("byId('keep').click(), byId('holders-tree').open = false")
+    same(page.value("""foldedFrames.call(null, trace.raw.tags.push("a") - 1), trace.raw.stacks[3] =
+        "at::empty\\nlib/torch/nn/module.py:7:call\\nmodel.py:9:run\\n<frozen runpy>:1:main", trace.folded.clear(),
+        foldedFrames(3)"""), ["model.py:9:run"], "frames outside of the runtime")
+    page.value("trace.raw.tags.pop(), trace.raw.stacks.length = 3, trace.folded.clear()")
+
+
 def blocks(page):
     page.value("chooseEvent(2)")
     page.value("byId('its-block').click()")
@@ -143,6 +165,7 @@ def blocks(page):
     page.value(f"{jumps}[2].click()")
     check(page.value("byId('block').hidden"), "the card of the block stays open")
 
+    trees(page)
     page.value("chooseEvent(3)")
     settled(page)
     rows = page.value("[...byId('holders-table').querySelectorAll('tbody tr')]"
@@ -328,6 +351,11 @@ def judged_by_axe(browser, axe):
             page.value("chooseEvent(2), byId('its-block').click()")
             settled(page)
             same(page.value(AXE), [], f"violations at {width} pixels with a chosen block")
+            page.value("byId('keep').click(), chooseEvent(6), byId('since-tree').open = byId('holders-tree').open = true")
+            settled(page)
+            page.value("for (const folded of document.querySelectorAll('li details')) folded.open = true")
+            settled(page)
+            same(page.value(AXE), [], f"violations at {width} pixels with open trees")
     page.value("byId('previous').removeAttribute('aria-label'), document.title = ''")
     check(page.value(AXE), "axe-core finds nothing in a page without a title")
 

@@ -1,5 +1,17 @@
 /* holders.js: the tags that hold the most memory at the chosen event. */
 
+/* The blocks that the table and the tree count: those of the trace that live at the chosen event and match. */
+function heldBlocks() {
+    const all = blocksAt(trace, view.event);
+    return filterOn() && filter.tag === undefined ? all.filter(matches) : all;
+}
+
+function treeOfHolders() {
+    const root = treeNode("all");
+    for (const i of heldBlocks()) addToTree(root, trace.tag[i], [trace.size[i], 1]);
+    return root;
+}
+
 /* Fills the table of the tags that hold the most requested bytes after the chosen event. A tag's name shows its blocks
  * in the maps. */
 function fillHolders() {
@@ -7,8 +19,7 @@ function fillHolders() {
     byId("holders").hidden = tags.known === 0;
     if (tags.known === 0) return;
     let total = 0;
-    for (const i of blocksAt(trace, view.event)) {
-        if (on && filter.tag === undefined && !matches(i)) continue;
+    for (const i of heldBlocks()) {
         const row = held.get(sameTag[i]) || { tag: sameTag[i], bytes: 0, blocks: 0 };
         held.set(sameTag[i], row);
         row.bytes += size[i];
@@ -29,4 +40,6 @@ function fillHolders() {
         el("thead", null, el("tr", null, head("Tag", true), head("Requested"), head("Share"), head("Blocks"))),
         el("tbody", null, ...rows.map(row => el("tr", null, el("td", null, named(row)), el("td", null, bytes(row.bytes)),
             el("td", null, (100 * row.bytes / Math.max(1, total)).toFixed(1) + " %"), el("td", null, count(row.blocks)))))));
+    fillTree("holders-tree", treeOfHolders, ([held]) => held, ([held, blocks]) =>
+        `${bytes(held)}, ${(100 * held / Math.max(1, total)).toFixed(1)} %, ${plural(blocks, "block")}`);
 }

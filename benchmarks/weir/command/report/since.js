@@ -1,17 +1,36 @@
 /* since.js: what came and what went between two moments: the event A, which a button keeps, and the chosen event B. */
 
-/* The groups of the blocks that live at one of the two events only, by tag, the largest change first. */
+/* The blocks that live at one of the two events only: those that came, and those that went. Both lists are in the order
+ * of birth. */
+function changedBlocks(a, b) {
+    const missing = (all, from) => {
+        let at = 0;
+        return all.filter(block => {
+            while (at < from.length && from[at] < block) at++;
+            return from[at] !== block;
+        });
+    };
+    const before = blocksAt(trace, a), after = blocksAt(trace, b);
+    return { came: missing(after, before), went: missing(before, after) };
+}
+
+/* The changes by tag, the largest first. */
 function changesBetween(a, b) {
-    const { sameTag, size } = trace, groups = new Map(), before = new Set(blocksAt(trace, a)), after = new Set(blocksAt(trace, b));
-    const note = (i, kind) => {
+    const { sameTag, size } = trace, groups = new Map(), changed = changedBlocks(a, b);
+    for (const kind of ["came", "went"]) for (const i of changed[kind]) {
         const row = groups.get(sameTag[i]) || { tag: sameTag[i], came: 0, cameBlocks: 0, went: 0, wentBlocks: 0 };
         groups.set(sameTag[i], row);
         row[kind] += size[i];
         row[kind + "Blocks"]++;
-    };
-    for (const i of after) if (!before.has(i)) note(i, "came");
-    for (const i of before) if (!after.has(i)) note(i, "went");
+    }
     return [...groups.values()].sort((x, y) => y.came + y.went - x.came - x.went);
+}
+
+function treeOfChanges() {
+    const root = treeNode("all"), { came, went } = changedBlocks(view.since, view.event);
+    for (const i of came) addToTree(root, trace.tag[i], [trace.size[i], 0]);
+    for (const i of went) addToTree(root, trace.tag[i], [0, trace.size[i]]);
+    return root;
 }
 
 const tagName = tag => tag >= 0 ? trace.raw.tags[tag] : "no tag";
@@ -33,6 +52,7 @@ function fillSince() {
         el("tbody", null, ...shown.map(row => el("tr", null, el("td", null, el("button", { className: "link",
             title: "Show the blocks of this tag alone in colour", onclick: () => showTag(row.tag) }, tagName(row.tag))),
             ...[change(row), bytes(row.came), count(row.cameBlocks), bytes(row.went), count(row.wentBlocks)].map(text => el("td", null, text)))))));
+    fillTree("since-tree", treeOfChanges, ([came, went]) => came + went, ([came, went]) => `${bytes(came)} came, ${bytes(went)} went`);
 }
 
 /* The comparison as CSV. */
