@@ -38,6 +38,16 @@ enum {
     whole_for_all_near_limit = 2048,
     /* Waits for queued work that a growth by the most live bytes is worth. */
     waits_for_all = 256,
+    /* Sizes that keep growing are looked for among so many. Evidence: Regions, "keys and values"; with 64 the programs
+     * there need the same. Bound: the time of a growth. */
+    growing_looks = 32,
+    /* A size that grows does so by at most this share of itself, 1/n. Evidence: the same; with 8 one of the programs
+     * needs 5 % more calls. Bound: above the steps of programs. */
+    growing_step = 16,
+    /* Sizes that must have grown in a row, and the most that count. Evidence: the same; with 8 two of the programs need
+     * more memory. Bound: sizes that only change grow for a while too. */
+    least_streak = 4,
+    most_streak = 16,
     /* An idle region is kept whole if a request would leave at least n quarters of the request's size. Evidence:
      * Regions; 2 and 4 are as good on recordings, with more device calls or for fewer programs. Bound: above 0. */
     whole_quarters = 3,

@@ -677,7 +677,8 @@ static bool grow(struct request *request)
     weir_rung rung = WEIR_RUNG_GROWN;
     const uint64_t live = weir__inspect_sample(pool) + request->size;
     pool_lock(pool);
-    pool->held.mark.live = live > pool->held.mark.live ? live : pool->held.mark.live;
+    weir__mark_note_request(&pool->held.mark, request->size, live);
+    note_whole(pool);
     bool served = await_and_look(request, WEIR_RUNG_GROWN);
     request->excess = served ? 0 : over_cheap(request);
     if (!served && request->cheaply && request->excess > 0) {

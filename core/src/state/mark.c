@@ -16,6 +16,49 @@ static uint64_t larger_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* Returns the entry whose size is nearest to `size`. */
+static uint64_t *nearest_size(struct growing_sizes *growing, uint64_t size)
+{
+    uint64_t *nearest = &growing->sizes[0];
+    for (int i = 1; i < growing_looks; i++) {
+        nearest = distance(growing->sizes[i], size) < distance(*nearest, size) ? &growing->sizes[i] : nearest;
+    }
+    return nearest;
+}
+
+static void note_size(struct growing_sizes *growing, uint64_t size)
+{
+    uint64_t *nearest = nearest_size(growing, size);
+    if (*nearest < size && size - *nearest <= size / growing_step) {
+        *nearest = size;
+        growing->streak += growing->streak < most_streak;
+    } else if (*nearest != size) {
+        growing->sizes[growing->next] = size;
+        growing->next = (growing->next + 1) % growing_looks;
+        growing->streak -= (growing->streak + 3) / 4;
+    }
+}
+
+void weir__mark_note_request(struct high_mark *mark, uint64_t size, uint64_t live)
+{
+    const uint64_t rise = live > mark->live ? live - mark->live : 0;
+    mark->live += rise;
+    if (size < large_bytes) {
+        return;
+    }
+    note_size(&mark->growing, size);
+    if (mark->growing.streak >= least_streak) {
+        const uint64_t paid = rise / (mark->live / most_calls_for_all + 1);
+        mark->debt -= paid < mark->debt ? paid : mark->debt;
+        mark->whole_calls -= paid < mark->whole_calls ? paid : mark->whole_calls;
+    }
+}
+
 /* Returns how many device calls the pool may spend to keep its high-water mark `gain` bytes lower. */
 static uint64_t worth(const struct high_mark *mark, uint64_t gain, uint64_t regions)
 {

@@ -7,13 +7,16 @@
  * are due exceed the worth of the memory saved, the mark rises instead and pays the debt off. A program that has made
  * many requests may spend more calls: they are few beside the requests.
  *
+ * Sizes that keep growing (tensors that are concatenated) never fit the regions that they leave: each of these is
+ * returned in the end. So while they grow, and as far as the live bytes grow with them, the calls are not counted.
+ *
  * Guarantee: with no more than n regions, exchanges return at most
  *
- *     max(most_calls_for_all, 8 n) * (rise of the mark / most live bytes) + one exchange
+ *     max(most_calls_for_all, 8 n) * (rise of the mark + rise of the most live bytes) / most live bytes + one exchange
  *
  * regions, for requests of any sizes in any order: an exchange is refused if debt + count > worth(gain), and then the
- * mark rises by at least the gain and cancels at most worth(gain) of debt. So once the mark no longer rises, the pool
- * soon returns no more regions.
+ * mark rises by at least the gain and cancels at most worth(gain) of debt. So once neither rises, the pool soon returns
+ * no more regions.
  *
  * Cost: constant, a few divisions. Pure arithmetic: no lock, no device.
  */
@@ -25,6 +28,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Sizes of the last large requests that grew the pool. A size takes the place of the one that it exceeds by a little,
+ * so an entry is the latest size of something that grows. */
+struct growing_sizes {
+    uint64_t sizes[growing_looks];
+    uint32_t next;   /* the entry that the next size of another kind takes */
+    uint32_t streak; /* sizes that grew, less those of other kinds */
+};
+
 /* Maxima and counts of a pool since its last trim: */
 struct high_mark {
     uint64_t reserved;    /* the most bytes reserved */
@@ -35,8 +46,11 @@ struct high_mark {
     uint64_t waits;       /* waits for queued work made to keep the reserved bytes low */
     uint64_t debt;        /* regions given back to keep the high-water mark low, less those that its rises have paid
                              for */
+    struct growing_sizes growing;
 };
 
+/* Notes a request of `size` bytes that grows the pool, with which `live` bytes are live. */
+void weir__mark_note_request(struct high_mark *mark, uint64_t size, uint64_t live);
 /* Returns the bytes by which `reserved` would exceed the high-water mark, or 129/128 of the most live bytes if that is
  * more. */
 uint64_t weir__mark_excess(const struct high_mark *mark, uint64_t reserved);

@@ -63,7 +63,7 @@ event-after-free.wtr                      caching+vm  1.04     0
 growth-c01b_growing3.wtr.xz               caching     1.10     0
 growth-c01b_growing3.wtr.xz               caching+vm  1.10     0
 growth-c01b_growing3.wtr.xz               size_class  1.10     0
-growth-c09_cat_kv.wtr.xz                  caching     1.36     0
+growth-c09_cat_kv.wtr.xz                  caching     1.10     0
 growth-c09_cat_kv.wtr.xz                  caching+vm  1.10     0
 # Large blocks that grow in turn, and sessions on many streams.
 growth-c02_stairs.wtr                     caching     1.001    0
