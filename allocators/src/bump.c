@@ -211,6 +211,7 @@ static bool bump_gather(void *state, weir_lane lane, weir_tick tick, const weir_
         .lanes = lanes,
         .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
+        .unit = 1,
         .least = last_resort ? 0 : bump->least_place,
     };
     return weir__ranges_gather_for_alloc(&bump->ranges, chunk_kind, &wish, last_resort);

@@ -99,7 +99,7 @@ static bool caching_gather(void *state, weir_lane lane, weir_tick tick, const we
                            uint64_t size, uint64_t align, bool last_resort)
 {
     const struct caching *caching = state;
-    return weir_ranges_gather(state, kind_of(caching, size), lane, tick, limits, lanes, size, align, last_resort);
+    return weir_ranges_gather(state, kind_of(caching, size), lane, tick, limits, lanes, size, align, 1, last_resort);
 }
 
 /* A request is cut off one end of a range. */

@@ -602,26 +602,33 @@ static inline struct range *cut_end(struct ranges *ranges, struct range *range, 
     return part;
 }
 
-struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
+/* Cuts `bytes` bytes at `start` out of a free range that holds them. Otherwise as weir__ranges_cut. */
+static struct range *cut_at(struct ranges *ranges, struct range *range, uint64_t start, uint64_t bytes)
 {
     WEIR_ASSERT(range_is_free(range) && !range_is_slot(range));
-    WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0);
+    WEIR_ASSERT(bytes != 0 && bytes % RANGE_GRANULE == 0 && start % RANGE_GRANULE == 0);
     const uint64_t address = range->record.address;
     const uint64_t end = address + range->record.size;
+    WEIR_ASSERT(start >= address && start + bytes <= end);
     if (!reserve_records(ranges, 2)) {
         return NULL;
     }
     if (range_spans_region(range)) {
         leave_idle(range->next);
     }
-    const uint64_t start = high ? (end - bytes) & ~(align - 1) : address + range_padding(range, align);
-    WEIR_ASSERT(start >= address && start + bytes <= end);
     struct range *part = start == address || start + bytes == end
                              ? cut_end(ranges, range, ranges->bins[range->record.state],
                                        range_bin_of(range->record.size), bytes, start != address)
                              : cut_inside(ranges, range, start - address, bytes);
     range_set_state(part, RANGE_TAKEN);
     return part;
+}
+
+struct range *weir__ranges_cut(struct ranges *ranges, struct range *range, uint64_t bytes, uint64_t align, bool high)
+{
+    const uint64_t end = range->record.address + range->record.size;
+    const uint64_t start = high ? (end - bytes) & ~(align - 1) : range->record.address + range_padding(range, align);
+    return cut_at(ranges, range, start, bytes);
 }
 
 /* --- regions --- */
@@ -959,6 +966,15 @@ static bool usable(const struct ranges *ranges, const struct range *range, const
            (!range_is_slot(range) || (wish->slot_usable != NULL && wish->slot_usable(ranges, range)));
 }
 
+/* Returns the lowest multiple of `align` from `address` on that lies a multiple of `unit` bytes behind `base`, the
+ * start of its region. */
+static uint64_t place(uint64_t base, uint64_t address, uint64_t align, uint64_t unit)
+{
+    WEIR_ASSERT(address >= base && (align & (align - 1)) == 0 && (unit & (unit - 1)) == 0);
+    return align < unit && (base & (align - 1)) == 0 ? base + range_round_up(address - base, unit)
+                                                     : range_round_up(address, align);
+}
+
 /* Finds the smallest run of usable neighbours that holds the request. */
 static bool best_run(const struct ranges *ranges, enum range_kind kind, const struct range_wish *wish, struct run *best)
 {
@@ -977,7 +993,8 @@ static bool best_run(const struct ranges *ranges, enum range_kind kind, const st
                 run.size += run.end->record.size;
                 run.end = run.end->next;
             }
-            const uint64_t padding = range_padding(run.first, wish->align);
+            const uint64_t start = run.first->record.address;
+            const uint64_t padding = place(region->address, start, wish->align, wish->unit) - start;
             if (run.size >= wish->bytes && run.size - wish->bytes >= padding && run.size >= wish->least &&
                 (best->first == NULL || run.size < best->size)) {
                 *best = run;
@@ -1537,7 +1554,7 @@ weir_status weir_ranges_check(const void *state, const char **why)
 /* --- public functions with which a strategy chooses ranges --- */
 
 bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
-                        size_t lanes, uint64_t size, uint64_t align, bool last_resort)
+                        size_t lanes, uint64_t size, uint64_t align, uint64_t unit, bool last_resort)
 {
     struct ranges *ranges = state;
     const struct range_wish wish = {
@@ -1547,6 +1564,7 @@ bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick ti
         .lanes = lanes,
         .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
+        .unit = unit,
     };
     const enum range_kind other = kind == RANGE_SMALL ? RANGE_LARGE : RANGE_SMALL;
     return weir__ranges_gather_for_alloc(ranges, (enum range_kind)kind, &wish, last_resort) ||
@@ -1584,6 +1602,13 @@ bool weir_ranges_serves(const weir_record *record, weir_lane lane, weir_tick lim
            fits(range, range_round_up(size, RANGE_GRANULE), align, limit);
 }
 
+uint64_t weir_ranges_place(const void *state, const weir_record *record, uint64_t align, uint64_t unit)
+{
+    const struct range_region *region = region_at(state, record->address);
+    WEIR_ASSERT(region != NULL);
+    return place(region->address, record->address, align, unit);
+}
+
 weir_status weir_ranges_take(void *state, weir_record *record, uint64_t size, uint64_t align, weir_ranges_end end,
                              weir_range *out)
 {
@@ -1592,6 +1617,18 @@ weir_status weir_ranges_take(void *state, weir_record *record, uint64_t size, ui
     ranges->gathered = NULL;
     struct range *range = weir__ranges_cut(ranges, (struct range *)record, range_round_up(size, RANGE_GRANULE), align,
                                            end == WEIR_RANGES_HIGH);
+    if (range == NULL) {
+        return WEIR_ERR_INTERNAL;
+    }
+    hand_out(ranges, range, range->record.size, out);
+    return WEIR_OK;
+}
+
+weir_status weir_ranges_take_at(void *state, weir_record *record, uint64_t address, uint64_t size, weir_range *out)
+{
+    struct ranges *ranges = state;
+    ranges->gathered = NULL;
+    struct range *range = cut_at(ranges, (struct range *)record, address, range_round_up(size, RANGE_GRANULE));
     if (range == NULL) {
         return WEIR_ERR_INTERNAL;
     }

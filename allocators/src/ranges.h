@@ -242,6 +242,7 @@ struct range_wish {
     size_t lanes;
     uint64_t bytes;
     uint64_t align;
+    uint64_t unit;  /* as in weir_ranges_place; 1: anywhere in a region */
     uint64_t least; /* bytes of the whole run */
     /* True if the slot may be taken out of its slab. A NULL function means that no slot may be taken. */
     bool (*slot_usable)(const struct ranges *ranges, const struct range *slot);

@@ -986,6 +986,7 @@ static bool size_class_gather(void *state, weir_lane lane, weir_tick tick, const
         .lanes = lanes,
         .bytes = range_round_up(size, RANGE_GRANULE),
         .align = align,
+        .unit = 1,
         .slot_usable = in_unused_slab,
     };
     struct range *found = class != NULL ? eligible_slot(own, &wish, class->number) : NULL;

@@ -54,7 +54,7 @@ static weir_status alloc(void *state, weir_lane lane, weir_tick limit, uint64_t 
 static bool gather(void *state, weir_lane lane, weir_tick tick, const weir_tick *limits, size_t lanes, uint64_t size,
                    uint64_t align, bool last_resort)
 {
-    return weir_ranges_gather(state, 0, lane, tick, limits, lanes, size, align, last_resort);
+    return weir_ranges_gather(state, 0, lane, tick, limits, lanes, size, align, 1, last_resort);
 }
 
 const weir_strategy_ops *first_fit_strategy(void)

@@ -83,11 +83,12 @@ WEIR_API uint64_t weir_ranges_region_size(uint64_t size, uint64_t align, uint64_
  * constant time. */
 WEIR_API weir_status weir_ranges_region_add(void *state, unsigned kind, uint64_t address, uint64_t size, weir_lane lane,
                                             weir_tick tick, void **region);
-/* For a strategy's gather: gathers the smallest sufficient run of neighbours of `kind`. If `last_resort` is true,
- * neighbours of the other kind serve too. Takes time linear in the ranges, or constant time if only the requesting lane
- * holds free memory and `last_resort` is false. */
+/* For a strategy's gather: gathers the smallest run of neighbours of `kind` that holds `size` bytes at the place of
+ * weir_ranges_place for `align` and `unit`. If `last_resort` is true, neighbours of the other kind serve too. Takes
+ * time linear in the ranges, or constant time if only the requesting lane holds free memory and `last_resort` is
+ * false. */
 WEIR_API bool weir_ranges_gather(void *state, unsigned kind, weir_lane lane, weir_tick tick, const weir_tick *limits,
-                                 size_t lanes, uint64_t size, uint64_t align, bool last_resort);
+                                 size_t lanes, uint64_t size, uint64_t align, uint64_t unit, bool last_resort);
 
 /* Returns the range that the gather just before this call has made, if it serves the request. Otherwise returns the
  * smallest range that serves it, as far as a few probes show, among the ranges of `kind` with at least about `least`
@@ -103,6 +104,13 @@ WEIR_API weir_record *weir_ranges_next(const void *state, const weir_record *ran
 WEIR_API bool weir_ranges_serves(const weir_record *range, weir_lane lane, weir_tick limit, uint64_t size,
                                  uint64_t align);
 
+/* Returns the lowest address from the start of the range on that is a multiple of `align` and lies a multiple of `unit`
+ * bytes behind the start of the range's region; both are powers of two. For strategies whose blocks have fixed places
+ * in a region, wherever the region lies, such as a buddy system: `unit` 1 is no such rule. If the region begins at no
+ * multiple of the smaller one of the two, no address has both, and `unit` counts as 1. The address may lie beyond the
+ * end of the range. Takes time linear in the regions. */
+WEIR_API uint64_t weir_ranges_place(const void *state, const weir_record *range, uint64_t align, uint64_t unit);
+
 /* The end of a free range from which a request is cut. */
 typedef enum weir_ranges_end {
     WEIR_RANGES_LOW = 0,
@@ -114,6 +122,10 @@ typedef enum weir_ranges_end {
  * and changes nothing, if there is no host memory. Takes constant time. */
 WEIR_API weir_status weir_ranges_take(void *state, weir_record *range, uint64_t size, uint64_t align,
                                       weir_ranges_end end, weir_range *out);
+/* The same at an address of the strategy's choice: a multiple of WEIR_RANGES_GRANULE, at which the range has `size`
+ * bytes. */
+WEIR_API weir_status weir_ranges_take_at(void *state, weir_record *range, uint64_t address, uint64_t size,
+                                         weir_range *out);
 
 #ifdef __cplusplus
 }

@@ -53,6 +53,11 @@ enum {
     /* A strategy that combines strategies, and marks records of taken ranges with WEIR_RECORD_ROUTE. It must not be
      * built on another strategy with this flag. The pool ignores the flag. */
     WEIR_STRATEGY_ROUTES = 1u << 3,
+    /* A request takes more than its whole granules, as in a buddy system: an empty region that holds the request need
+     * not serve it. The pool then asks for no smaller region than region_size returns for `reserved` 0, and takes
+     * regions also where the device has virtual memory. The advice in the record of a refused request does not know how
+     * the strategy rounds. walk_large has to be NULL. */
+    WEIR_STRATEGY_ROUNDS_UP = 1u << 4,
 };
 
 /* The record of a range. It holds the bookkeeping of the strategy and of the pool side by side, so that a block costs

@@ -47,6 +47,8 @@ void weir__region_sizes_locked(const weir_pool *pool, uint64_t size, uint64_t al
     if (pool->strategy->flags & WEIR_STRATEGY_PRIVATE_LANES) {
         *least = *preferred; /* a strategy with private lanes models another allocator, which grows by exactly its own
                                 sizes */
+    } else if (pool->strategy->flags & WEIR_STRATEGY_ROUNDS_UP) {
+        *least = pool->strategy->region_size(pool->state, size, align, 0, granularity);
     }
     /* The strategy's size may have overflowed 64 bits; then the least size is used. */
     *preferred = *preferred < *least ? *least : *preferred;

@@ -32,7 +32,8 @@ bool weir__vm_suits(const weir_device *device, const weir_strategy_ops *strategy
     const weir_device_info *info = weir__device_info(device);
     return (info->abilities & WEIR_DEVICE_VIRTUAL_MEMORY) != 0 && info->page_bytes >= strategy->granule_bytes &&
            STRATEGY_HAS(strategy, claim) &&
-           (strategy->flags & (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS)) == 0;
+           (strategy->flags &
+            (WEIR_STRATEGY_PRIVATE_LANES | WEIR_STRATEGY_RETURNS_REGIONS | WEIR_STRATEGY_ROUNDS_UP)) == 0;
 }
 
 weir_status weir__vm_init(weir_pool *pool)

@@ -48,6 +48,12 @@ typedef struct weir_tested_strategy {
     bool sets_aside;
     /* free neighbours of one lane may be several ranges with ticks of their own, which alloc joins */
     bool loose_ranges;
+    /* With WEIR_STRATEGY_ROUNDS_UP: the bytes that a request of `size` bytes takes. A region of that many bytes serves
+     * it. NULL: whole granules */
+    uint64_t (*block_bytes)(uint64_t size);
+    /* Blocks lie at multiples of their bytes from the start of their region, unless the region begins at no multiple of
+     * the smaller one of the block's bytes and the request's alignment (weir_ranges_place). */
+    bool has_places;
     bool ties_by_address; /* among equally good regions the one at the lower address is used */
     bool groups_regions;  /* walk shows the regions of one strategy after those of another */
 } weir_tested_strategy;

@@ -57,8 +57,8 @@ TEST(test_kinds_stay_apart_until_the_last_resort)
     fill(&ranges);
     assert_int_equal(taken(&ranges, 1, MIB, 1, WEIR_RANGES_LOW).address, 4 * MIB);
     assert_null(found(&ranges, 1, 512));
-    assert_false(weir_ranges_gather(&ranges, 1, 1, 0, all_done, 3, 512, 1, false));
-    assert_true(weir_ranges_gather(&ranges, 1, 1, 0, all_done, 3, 512, 1, true));
+    assert_false(weir_ranges_gather(&ranges, 1, 1, 0, all_done, 3, 512, 1, 1, false));
+    assert_true(weir_ranges_gather(&ranges, 1, 1, 0, all_done, 3, 512, 1, 1, true));
     assert_int_equal(found(&ranges, 1, 512)->address, MIB);
     assert_null(found(&ranges, 1, 512)); /* a gather of the last resort holds for one call only */
     empty(&ranges);
@@ -72,8 +72,8 @@ TEST(test_a_gathered_run_serves_the_next_request)
     weir_ranges_free(&ranges, block.token, 2, 7);
     assert_null(found(&ranges, 0, MIB));
     const weir_tick limits[] = {WEIR_TICK_MAX, WEIR_TICK_MAX, 6};
-    assert_false(weir_ranges_gather(&ranges, 0, 1, 3, limits, 3, MIB, 1, false));
-    assert_true(weir_ranges_gather(&ranges, 0, 1, 3, all_done, 3, MIB, 1, false));
+    assert_false(weir_ranges_gather(&ranges, 0, 1, 3, limits, 3, MIB, 1, 1, false));
+    assert_true(weir_ranges_gather(&ranges, 0, 1, 3, all_done, 3, MIB, 1, 1, false));
     const weir_record *whole = found(&ranges, 0, MIB);
     assert_int_equal(whole->size, MIB);
     assert_int_equal(whole->as.free.tick, 3); /* the lane's current tick covers tick 7 of the other lane */
@@ -122,5 +122,56 @@ TEST(test_a_range_serves_its_lane_from_its_tick_on)
     assert_false(weir_ranges_serves(range, 1, WEIR_TICK_MAX, MIB, 1));
     assert_false(weir_ranges_serves(range, 2, 5, MIB + 1, 1));
     assert_false(weir_ranges_serves(range, 2, 5, 512, 8 * MIB));
+    empty(&ranges);
+}
+
+/* Places count from the start of the region where that agrees with the alignment. */
+TEST(test_a_place_counts_from_the_start_of_the_region)
+{
+    weir_ranges ranges;
+    weir_range out = {0};
+    void *region;
+    fill(&ranges);
+    assert_int_equal(weir_ranges_region_add(&ranges, 0, 9 * MIB + 4 * KIB, MIB, 1, 0, &region), WEIR_OK);
+    weir_record *range = NULL;
+    do {
+        range = weir_ranges_next(&ranges, range);
+    } while (range->address != 9 * MIB + 4 * KIB);
+    assert_int_equal(weir_ranges_place(&ranges, range, 1, 64 * KIB), 9 * MIB + 4 * KIB);
+    assert_int_equal(weir_ranges_place(&ranges, range, 4 * KIB, 64 * KIB), 9 * MIB + 4 * KIB);
+    assert_int_equal(weir_ranges_place(&ranges, range, 8 * KIB, 64 * KIB), 9 * MIB + 8 * KIB); /* no address has both */
+    assert_int_equal(weir_ranges_place(&ranges, range, 64 * KIB, 4 * KIB), 9 * MIB + 64 * KIB);
+    assert_int_equal(weir_ranges_take_at(&ranges, range, 9 * MIB + 36 * KIB, 1000, &out), WEIR_OK);
+    assert_int_equal(out.address, 9 * MIB + 36 * KIB);
+    assert_int_equal(out.size, 1024);
+    range = weir_ranges_next(&ranges, out.token);
+    assert_int_equal(range->address, 9 * MIB + 37 * KIB);
+    assert_int_equal(weir_ranges_place(&ranges, range, 1, 64 * KIB), 9 * MIB + 68 * KIB);
+    empty(&ranges);
+}
+
+/* A run of 63 of a region's 64 KiB, in two lanes, holds the region's upper half and not all of it. */
+TEST(test_a_gathered_run_holds_the_place)
+{
+    weir_ranges ranges = {{0}};
+    weir_range head;
+    weir_range tail;
+    void *region;
+    for (weir_lane lane = 0; lane < 3; lane++) {
+        assert_int_equal(weir_ranges_lane_add(&ranges, lane), WEIR_OK);
+    }
+    assert_int_equal(weir_ranges_region_add(&ranges, 0, 8 * MIB + 512, 64 * KIB, 2, 0, &region), WEIR_OK);
+    weir_record *whole = weir_ranges_find(&ranges, 0, 2, WEIR_TICK_MAX, 64 * KIB, 1, 0);
+    assert_int_equal(weir_ranges_take_at(&ranges, whole, 8 * MIB + 512, 1 * KIB, &head), WEIR_OK);
+    weir_record *rest = weir_ranges_next(&ranges, head.token);
+    assert_int_equal(weir_ranges_take_at(&ranges, rest, 8 * MIB + 512 + 40 * KIB, 24 * KIB, &tail), WEIR_OK);
+    const weir_tick limits[] = {WEIR_TICK_MAX, 0, WEIR_TICK_MAX};
+    assert_false(weir_ranges_gather(&ranges, 0, 2, 0, limits, 3, 32 * KIB, 1, 32 * KIB, true)); /* 39 from 1 on */
+    weir_ranges_free(&ranges, tail.token, 0, 0); /* 39 KiB in lane 2, 24 KiB in the open lane */
+    assert_false(weir_ranges_gather(&ranges, 0, 2, 0, limits, 3, 64 * KIB, 1, 64 * KIB, true));
+    assert_true(weir_ranges_gather(&ranges, 0, 2, 0, limits, 3, 32 * KIB, 1, 32 * KIB, false));
+    weir_ranges_free(&ranges, head.token, 0, 0);
+    assert_true(weir_ranges_gather(&ranges, 0, 2, 0, limits, 3, 64 * KIB, 1, 64 * KIB, false));
+    assert_int_equal(weir_ranges_find(&ranges, 0, 2, WEIR_TICK_MAX, 64 * KIB, 1, 0)->address, 8 * MIB + 512);
     empty(&ranges);
 }

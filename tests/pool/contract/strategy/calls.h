@@ -151,6 +151,12 @@ static bool is_small(uint64_t size)
     return tested->small_bytes == 0 || size <= tested->small_bytes;
 }
 
+/* Returns the bytes that a request takes. */
+static uint64_t block_of(const struct rig *rig, uint64_t size)
+{
+    return tested->block_bytes != NULL ? tested->block_bytes(size) : round_up(size, rig->ops->granule_bytes);
+}
+
 /* True if a request of `size` bytes at `align` fits into any `bytes` adjacent free bytes of the region, wherever they
  * begin. */
 static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, uint64_t size, uint64_t align)
@@ -160,8 +166,10 @@ static bool surely_fits(const struct rig *rig, size_t region, uint64_t bytes, ui
     if (tested->whole_regions) {
         return place->hint == size && bytes >= size && (place->address & (align - 1)) == 0;
     }
+    const uint64_t block = block_of(rig, size);
+    align = tested->has_places && align < block ? block : align;
     return (place->hint == 0 || is_small(place->hint) == is_small(size)) &&
-           bytes >= round_up(size, granule) + (align > granule ? align - granule : 0);
+           bytes >= block + (align > granule ? align - granule : 0);
 }
 
 static void require_refusal(const struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align)
@@ -185,6 +193,19 @@ static void require_fit(const struct rig *rig, const struct piece *piece, const 
     REQUIRE(rig, lane == WEIR_LANE_OPEN || piece->tick <= limit, "alloc took a range whose tick is above the limit");
 }
 
+/* Checks size and place of a block of a strategy that rounds up. */
+static void require_block(const struct rig *rig, const weir_range *range, uint64_t size, uint64_t align)
+{
+    if (tested->block_bytes == NULL) {
+        return;
+    }
+    REQUIRE(rig, range->size == block_of(rig, size), "alloc handed out another size than block_bytes says");
+    const uint64_t base = rig->regions[rig->book.at[piece_at(rig, range->address)].region].address;
+    const uint64_t both = align < range->size ? align : range->size;
+    REQUIRE(rig, !tested->has_places || (base & (both - 1)) != 0 || (range->address - base) % range->size == 0,
+            "a block lies at no multiple of its bytes from the start of its region");
+}
+
 /* Returns the token, or NULL if the strategy refuses. */
 static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t size, uint64_t align, weir_range *out)
 {
@@ -203,6 +224,7 @@ static void *alloc(struct rig *rig, weir_lane lane, weir_tick limit, uint64_t si
     REQUIRE(rig, range.size >= size, "alloc handed out less than asked");
     REQUIRE(rig, range.size % rig->ops->granule_bytes == 0, "alloc handed out a part of a granule");
     REQUIRE(rig, (range.address & (align - 1)) == 0, "alloc missed the alignment");
+    require_block(rig, &range, size, align);
     size_t index = piece_at(rig, range.address);
     while (tested->loose_ranges &&
            rig->book.at[index].address + rig->book.at[index].size < range.address + range.size &&
@@ -553,7 +575,7 @@ static void restart(struct rig *rig)
 
 /* --- cases --- */
 
-enum needs { ANY, SHARES_LANES, GATHERS, CLAIMS };
+enum needs { ANY, SHARES_LANES, GATHERS, GATHERS_EXACTLY, CLAIMS };
 
 /* Leaves the case, which does not apply. */
 static _Noreturn void skip_case(struct rig *rig, const char *why)
@@ -568,7 +590,10 @@ static void begin_case(struct rig *rig, enum needs needs)
     if (needs == SHARES_LANES && private_lanes(rig)) {
         skip_case(rig, "the lanes are private");
     }
-    if (needs == GATHERS && (rig->ops->gather == NULL || tested->refuses_early)) {
+    if (needs == GATHERS_EXACTLY && tested->block_bytes != NULL) {
+        skip_case(rig, "requests of this case are rounded up");
+    }
+    if ((needs == GATHERS || needs == GATHERS_EXACTLY) && (rig->ops->gather == NULL || tested->refuses_early)) {
         skip_case(rig, "the strategy has no gather, or may refuse early");
     }
     if (needs == CLAIMS && !claims(rig)) {

@@ -5,7 +5,7 @@
 #include "calls.h"
 
 /* Neighbours lie in lanes 1, 2, 3 and open; stream 4 may use some of them. */
-CASE(gather_joins_only_what_it_may, GATHERS)
+CASE(gather_joins_only_what_it_may, GATHERS_EXACTLY)
 {
     uint64_t granule = rig->ops->granule_bytes;
     void *tokens[6];
@@ -32,7 +32,7 @@ CASE(gather_finds_a_single_range, GATHERS)
     uint64_t granule = rig->ops->granule_bytes;
     void *tokens[40];
     for (size_t i = 0; i < 40; i++) {
-        add_region(rig, 3 * granule, 3 * granule, 1, granule, granule);
+        add_region(rig, block_of(rig, 3 * granule), 3 * granule, 1, granule, granule);
         tokens[i] = take(rig, 1, 3 * granule);
     }
     for (size_t i = 0; i < 40; i++) {
@@ -48,7 +48,7 @@ CASE(gather_finds_a_single_range, GATHERS)
 }
 
 /* The neighbour in the lane that gathers was freed last: the joined range must keep the tick of that free. */
-CASE(gather_loses_no_tick_of_its_own_lane, GATHERS)
+CASE(gather_loses_no_tick_of_its_own_lane, GATHERS_EXACTLY)
 {
     uint64_t granule = rig->ops->granule_bytes;
     void *tokens[3];
@@ -67,7 +67,7 @@ CASE(gather_loses_no_tick_of_its_own_lane, GATHERS)
 
 /* A gather as a last resort, without an alloc before it, finds the ranges that alloc would find, and joins neighbours
  * too. */
-CASE(last_resort_needs_no_refusal, GATHERS)
+CASE(last_resort_needs_no_refusal, GATHERS_EXACTLY)
 {
     uint64_t granule = rig->ops->granule_bytes;
     weir_tick limits[LANES];
@@ -110,7 +110,7 @@ CASE(gather_keeps_a_later_tick_of_its_own_lane, GATHERS)
 }
 
 /* A gather that finds nothing moves nothing, for every lane. */
-CASE(gather_without_success_changes_nothing, GATHERS)
+CASE(gather_without_success_changes_nothing, GATHERS_EXACTLY)
 {
     for (weir_lane lane = 0; lane < LANES; lane++) {
         restart(rig);

@@ -10,7 +10,7 @@ CASE(free_merges_in_every_order, ANY)
     for (size_t order = 0; order < 6; order++) {
         restart(rig);
         uint64_t granule = rig->ops->granule_bytes;
-        add_region(rig, 3 * granule, 3 * granule, 2, granule, 0);
+        add_region(rig, block_of(rig, 3 * granule), 3 * granule, 2, granule, 0);
         void *tokens[3] = {NULL};
         for (size_t i = 0; i < 3; i++) {
             tokens[i] = take(rig, 2, granule);

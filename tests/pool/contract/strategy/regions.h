@@ -15,6 +15,8 @@ static void table_is_complete(void)
     assert_true(ops->alloc != NULL && ops->free != NULL && ops->promote != NULL);
     assert_true(ops->walk != NULL && ops->check != NULL && ops->stats != NULL && ops->lane_stats != NULL);
     assert_true((ops->flags & WEIR_STRATEGY_PRIVATE_LANES) != 0 || ops->gather != NULL);
+    assert_true((ops->flags & WEIR_STRATEGY_ROUNDS_UP) == 0 || ops->walk_large == NULL);
+    assert_true(((ops->flags & WEIR_STRATEGY_ROUNDS_UP) != 0) == (tested->block_bytes != NULL));
 }
 
 CASE(empty_strategy_refuses, ANY)
@@ -61,7 +63,7 @@ CASE(sizes_around_powers_of_two, ANY)
             if (size == 0) {
                 continue;
             }
-            add_region(rig, size, size, 1, granule, 0);
+            add_region(rig, block_of(rig, size), size, 1, granule, 0);
             if (tested->refuses_early) {
                 continue;
             }
@@ -84,7 +86,7 @@ CASE(one_fit_in_a_crowd, ANY)
     static const uint64_t largest[] = {31, 33, 63, 65, 1000, 1298, 1365, 2047};
     for (size_t i = 0; i < sizeof(largest) / sizeof(largest[0]); i++) {
         uint64_t size = largest[i] * granule;
-        add_region(rig, size, size, 1, granule, granule);
+        add_region(rig, block_of(rig, size), size, 1, granule, granule);
         for (uint64_t less = 1; less <= 60; less++) {
             uint64_t other = (largest[i] - 1 - less % (1 + largest[i] / 40)) * granule;
             add_region(rig, other, other, 1, granule, granule);
