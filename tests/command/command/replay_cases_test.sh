@@ -7,6 +7,27 @@ source "${BASH_SOURCE[0]%/*}/rig.sh"
 # The program records its event after the free, in the place of before it: no work of the use can follow the event.
 sed -e '/^e /d' -e 's/^x 3500/e 3100 7 1\n&/' "$cases/event-after-free-own-work.wtr" >event-after-free.wtr
 
+# FSDP: each parameter is gathered on stream 1, used on stream 2 and freed on stream 1, while the next one is gathered. The
+# host runs far ahead of the device. sharded MIB...: sizes of the parameters, in turn.
+sharded() {
+    awk -v sizes="$*" 'BEGIN {
+        print "#wtr 1"
+        n = split(sizes, mib, " ")
+        for (i = 0; i <= 400; i++) {
+            print "a", 10 * i, i, mib[i % n + 1] * 1048576, 1, 0
+            print "w", 10 * i + 1, 1, 300000
+            print "e", 10 * i + 2, i, 1
+            if (i == 0) continue
+            print "x", 10 * i + 3, i - 1, 2
+            print "u", 10 * i + 4, i - 1, 2
+            print "w", 10 * i + 5, 2, 1000000
+            print "f", 10 * i + 6, i - 1, 1, 0
+        }
+    }'
+}
+sharded 64 >sharded.wtr
+sharded 200 50 50 120 >sharded-sizes.wtr
+
 # figure STRATEGY COLUMN: of the replay in the file csv.
 figure() {
     awk -F, -v strategy="$1" -v column="$2" '
@@ -59,6 +80,11 @@ event-after-free-own-work.wtr             caching     1        0-1
 event-after-free-own-work.wtr             caching+vm  1.04     0-1
 event-after-free.wtr                      caching     1        0
 event-after-free.wtr                      caching+vm  1.04     0
+# Gathered on one stream, used on another one, freed on the first, far ahead of the device.
+sharded.wtr                               caching     1        399-400  --growth wait-first
+sharded.wtr                               caching+vm  1.04     399-400  --growth wait-first
+sharded-sizes.wtr                         caching     1.41     1-400    --growth wait-first
+sharded-sizes.wtr                         caching+vm  1.04     1-400    --growth wait-first
 # Temporaries that grow by a little each step.
 growth-c01b_growing3.wtr.xz               caching     1.10     0
 growth-c01b_growing3.wtr.xz               caching+vm  1.10     0
@@ -77,6 +103,6 @@ growth-c07c_small.wtr                     size_class  1.12     0
 growth-c04b_pending_split.wtr             pytorch     out:7    1
 growth-c04b_pending_split.wtr             caching     1        1
 END
-[ $rows = 27 ] || complain "$rows rows were read"
+[ $rows = 31 ] || complain "$rows rows were read"
 
 finish "$rows replays need what they should"
