@@ -516,8 +516,8 @@ TEST(test_graphs_keep_memory)
     ok(weir_capture_pool_create(w.pool, &captures));
     ok(weir_capture_begin(captures, w.stream[A]));
     commit(&w, block, 4, 2, A);
-    ok(weir_pool_use(w.pool, block, w.stream[A])); /* work of the graph */
     decommit(&w, block, 4, 1, A);
+    ok(weir_pool_use(w.pool, block, w.stream[A])); /* work of the graph on the rest */
     ok(weir_capture_end(captures));
     decommit(&w, block, 0, 2, A);
     ok(weir_sim_sync(w.sim));
@@ -595,6 +595,27 @@ TEST(test_committed_parts_sleep)
         assert_int_equal(held(&w), 0);
         close_pool(&w);
     }
+}
+
+/* In a large pool a wake takes handles of several pages, but none for two units. */
+TEST(test_units_go_alone_after_a_wake)
+{
+    struct world w = open_pool(0, 0);
+    weir_block *plain = take(&w, B, 400 * PAGE);
+    weir_block *block = reserve(&w, 100 * PAGE, 0);
+    commit(&w, block, 0, 8, A);
+    fill(&w, block, 0, 8, A);
+    const weir_sleep_rule rule = {0, WEIR_SLEEP_STAY};
+    (void)put_to_sleep(&w, &rule, 1);
+    const uint64_t before = held(&w);
+    (void)wake(&w);
+    assert_int_equal(held(&w), before + 8 * PAGE);
+    decommit(&w, block, 1, 2, A);
+    assert_int_equal(held(&w), before + 6 * PAGE);
+    must_have(&w, block, 0, 1);
+    must_have(&w, block, 3, 5);
+    ok(weir_pool_free_idle(w.pool, plain));
+    close_pool(&w);
 }
 
 TEST(test_policies_of_parts)
@@ -788,6 +809,36 @@ static uint64_t calls_of(const struct world *w)
         made += device_stats(w).calls[i];
     }
     return made;
+}
+
+/* Neither the second page can be mapped nor the first one unmapped. What is left there goes with the next call. */
+TEST(test_memory_of_a_failed_commit_goes)
+{
+    for (int next = 0; next < 2; next++) {
+        struct world w = open_pool(0, 0);
+        weir_block *block = reserve(&w, 100 * PAGE, 0);
+        const weir_device_call calls[] = {WEIR_CALL_VM_MAP, WEIR_CALL_VM_UNMAP};
+        for (uint64_t i = 0; i < 60; i++) { /* for as long as the commit tries */
+            weir_sim_fault fault = WEIR_SIM_FAULT_INIT;
+            fault.call = calls[i % 2];
+            fault.nth = i % 2 == 0 ? 2 + i / 2 : 1 + i / 2;
+            fault.status = WEIR_ERR_DEVICE;
+            ok(weir_sim_fault_arm(w.sim, &fault));
+        }
+        fails(weir_pool_commit(w.pool, block, 0, 3 * PAGE, w.stream[A]), WEIR_ERR_DEVICE);
+        check(&w);
+        assert_int_equal(info_of(&w, block).committed_bytes, 0);
+        assert_true(held(&w) > 0);
+        weir_sim_fault_clear(w.sim);
+        if (next == 0) {
+            ok(weir_pool_trim(w.pool, 0, 0, NULL));
+        } else {
+            release(&w, block, A);
+            assert_int_equal(stats_of(&w).regions, 0);
+        }
+        assert_int_equal(held(&w), 0);
+        close_pool(&w);
+    }
 }
 
 /* A call that is repeated until it succeeds. A commit and a reserve that fail have changed nothing. */
