@@ -5,7 +5,10 @@
  */
 #include "acl_internal.h"
 
-enum { copy_streams = 2 };
+enum {
+    copy_streams = 2,
+    most_waits = 16, /* tries to wait for a stream whose wait fails */
+};
 
 #define COPY_BYTES (UINT64_C(32) << 20)
 
@@ -49,6 +52,22 @@ static weir_status queue_all(const aclrtStream *streams, const weir_copy *copies
     return status;
 }
 
+/* Waits for the stream's copies and destroys the stream. A wait that fails may leave copies under way, so it is tried
+ * again; the copies count as failed all the same. The destruction waits, too. */
+static weir_status end_stream(aclrtStream stream)
+{
+    const weir_status status = ACL(aclrtSynchronizeStream, stream);
+    weir_status waited = status;
+    for (int i = 1; i < most_waits && waited != WEIR_OK; i++) {
+        waited = ACL(aclrtSynchronizeStream, stream);
+    }
+    weir_status destroyed = WEIR_ERR_DEVICE;
+    for (int i = 0; i < most_waits && destroyed != WEIR_OK; i++) {
+        destroyed = ACL(aclrtDestroyStream, stream);
+    }
+    return status;
+}
+
 static weir_status copy_all(const weir_copy *copies, size_t count)
 {
     aclrtStream streams[copy_streams] = {NULL};
@@ -60,11 +79,8 @@ static weir_status copy_all(const weir_copy *copies, size_t count)
     }
     status = status == WEIR_OK ? queue_all(streams, copies, count) : status;
     for (int i = 0; i < made; i++) {
-        const weir_status ended = ACL(aclrtSynchronizeStream, streams[i]);
+        const weir_status ended = end_stream(streams[i]);
         status = status == WEIR_OK ? ended : status;
-        if (ACL(aclrtDestroyStream, streams[i]) != WEIR_OK) {
-            (void)!ACL(aclrtDestroyStream, streams[i]);
-        }
     }
     return status;
 }
