@@ -158,3 +158,50 @@ TEST(test_pieces_come_back_to_their_places)
     ok(weir_stream_retire(w.pool, stream));
     end_world(&w);
 }
+
+/* A graph that reads a block from before the capture, and holds a live block and freed memory of its own, replays right
+ * after the wake, with the addresses of its capture. Its freed memory stays while the pool sleeps. */
+TEST(test_a_graph_replays_after_the_wake)
+{
+    enum { LENGTH = 4 * MIB };
+    struct world w = make_world();
+    weir_stream *stream = NULL;
+    weir_block *weights = NULL;
+    weir_block *scratch = NULL;
+    weir_block *output = NULL;
+    aclmdlRI graph = NULL;
+    ok(weir_acl_stream(w.pool, w.stream[0], &stream));
+    ok(weir_pool_alloc(w.pool, stream, LENGTH, 0, &weights));
+    acl_ok(aclrtMemsetAsync((void *)(uintptr_t)weir_block_address(weights), LENGTH, 9, LENGTH, w.stream[0]));
+    acl_ok(aclrtSynchronizeStream(w.stream[0]));
+    acl_ok(aclmdlRICaptureBegin(w.stream[0], ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+    ok(weir_pool_alloc(w.pool, stream, LENGTH, 0, &scratch));
+    ok(weir_pool_alloc(w.pool, stream, LENGTH, 0, &output));
+    void *middle = (void *)(uintptr_t)weir_block_address(scratch);
+    void *result = (void *)(uintptr_t)weir_block_address(output);
+    acl_ok(aclrtMemcpyAsync(middle, LENGTH, (void *)(uintptr_t)weir_block_address(weights), LENGTH,
+                            ACL_MEMCPY_DEVICE_TO_DEVICE, w.stream[0]));
+    acl_ok(aclrtMemcpyAsync(result, LENGTH, middle, LENGTH, ACL_MEMCPY_DEVICE_TO_DEVICE, w.stream[0]));
+    ok(weir_pool_free(w.pool, scratch, stream)); /* free memory of the graph between its launches */
+    acl_ok(aclmdlRICaptureEnd(w.stream[0], &graph));
+    acl_ok(aclmdlRIExecuteAsync(graph, w.stream[0]));
+    acl_ok(aclrtSynchronizeStream(w.stream[0]));
+    for (int cycle = 0; cycle < 2; cycle++) {
+        unsigned char value = 0;
+        acl_ok(aclrtMemset(result, LENGTH, 0, LENGTH));
+        ok(weir_pool_sleep(w.pool, NULL, NULL));
+        assert_true(weir_block_is_asleep(weights));
+        assert_true(weir_block_is_asleep(output));
+        assert_true(pool_stats(w.pool).reserved_bytes >= LENGTH); /* the memory of `scratch` */
+        ok(weir_pool_wake(w.pool, NULL, 0, NULL));
+        acl_ok(aclmdlRIExecuteAsync(graph, w.stream[0]));
+        acl_ok(aclrtSynchronizeStream(w.stream[0]));
+        acl_ok(aclrtMemcpy(&value, 1, (char *)result + LENGTH - 1, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+        assert_int_equal(value, 9);
+    }
+    acl_ok(aclmdlRIDestroy(graph));
+    ok(weir_pool_free(w.pool, output, stream));
+    ok(weir_pool_free(w.pool, weights, stream));
+    ok(weir_stream_retire(w.pool, stream));
+    end_world(&w);
+}
