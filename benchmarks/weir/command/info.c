@@ -256,10 +256,6 @@ static void print_answers(const struct facts *facts)
                      format_size(size, holder->requested_bytes), format_count(count, holder->blocks),
                      holder->blocks == 1 ? "" : "s", holder->name);
     }
-    if (facts->verdict.row != NULL) {
-        (void)printf("  verdict    %s event %s: %s\n", facts->verdict.refused ? "refused at" : "peak at",
-                     format_count(count, facts->verdict.event), facts->verdict.text);
-    }
 }
 
 static void print_plan(const struct facts *facts)
@@ -364,6 +360,10 @@ static void print_facts(const struct trace *trace, const struct facts *facts)
     char a[UNIT_TEXT];
     char b[UNIT_TEXT];
     (void)printf("%s\n", trace->path);
+    if (facts->verdict.row != NULL) {
+        (void)printf("  verdict    %s event %s: %s\n", facts->verdict.refused ? "refused at" : "peak at",
+                     format_count(a, facts->verdict.event), facts->verdict.text);
+    }
     (void)printf("  source     %s\n", trace->source[0] != '\0' ? trace->source : "(not said)");
     (void)printf("  clock      %s%s%s\n", clocks[trace->clock], trace->clock == TRACE_CLOCK_NS ? ", " : "",
                  trace->clock == TRACE_CLOCK_NS ? format_time(a, facts->duration_ns) : "");

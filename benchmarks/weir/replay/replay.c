@@ -232,6 +232,26 @@ static void keep_to_stream(const struct run *run, weir_oom_record *record)
     weir_oom_judge(record);
 }
 
+/* Names the holders in the record of the model, which knows no tags. */
+static void name_holders(struct run *run, weir_oom_record *record)
+{
+    struct replay_sum *sums = calloc((size_t)run->tags.tag_count + 2, sizeof(*sums));
+    for (uint32_t i = 0; sums != NULL && i <= run->trace->block_count; i++) {
+        const struct live_block *live = &run->blocks[i];
+        if (live->taken.handle != NULL) {
+            struct replay_sum *sum = &sums[replay_tags_slot(&run->tags, live->tag)];
+            sum->bytes += live->size;
+            sum->blocks++;
+        }
+    }
+    if (sums != NULL) {
+        replay_tags_hold(&run->tags, run->trace, sums, record);
+        weir_oom_judge(record);
+    }
+    free(sums);
+    record->requested_bytes = run->live_bytes;
+}
+
 /* Describes the pool at its peak, if this is the event to be looked at, for the stream of the latest request. */
 static void survey(struct run *run, uint64_t event)
 {
@@ -239,6 +259,9 @@ static void survey(struct run *run, uint64_t event)
         run->result->peak = (weir_oom_record)WEIR_OOM_RECORD_INIT;
         (void)!replay_heap_survey(&run->heap, &run->latest->stream, run->live_bytes, &run->result->peak);
         keep_to_stream(run, &run->result->peak);
+        if (run->heap.torch != NULL) {
+            name_holders(run, &run->result->peak);
+        }
     }
 }
 
@@ -278,25 +301,6 @@ static void count_live(struct run *run, uint64_t more, uint64_t less)
 
 /* --- events --- */
 
-/* Names the holders in the record of the model, which knows no tags. */
-static void name_holders(struct run *run, weir_oom_record *record)
-{
-    struct replay_sum *sums = calloc((size_t)run->tags.tag_count + 2, sizeof(*sums));
-    for (uint32_t i = 0; sums != NULL && i <= run->trace->block_count; i++) {
-        const struct live_block *live = &run->blocks[i];
-        if (live->taken.handle != NULL) {
-            struct replay_sum *sum = &sums[replay_tags_slot(&run->tags, live->tag)];
-            sum->bytes += live->size;
-            sum->blocks++;
-        }
-    }
-    if (sums != NULL) {
-        replay_tags_hold(&run->tags, run->trace, sums, record);
-    }
-    free(sums);
-    record->requested_bytes = run->live_bytes;
-}
-
 static void note_oom(struct run *run, uint64_t event, const struct track *track, uint64_t size)
 {
     struct replay_oom *oom = &run->result->oom;
@@ -306,10 +310,10 @@ static void note_oom(struct run *run, uint64_t event, const struct track *track,
     oom->record = (weir_oom_record)WEIR_OOM_RECORD_INIT;
     if (replay_heap_get_oom(&run->heap, &track->stream, size, run->live_bytes, &oom->record) == WEIR_OK) {
         keep_to_stream(run, &oom->record);
+        if (run->heap.torch != NULL) {
+            name_holders(run, &oom->record);
+        }
         (void)snprintf(oom->why, sizeof(oom->why), "%s", oom->record.text);
-    }
-    if (run->heap.torch != NULL) {
-        name_holders(run, &oom->record);
     }
     run->stopped = true;
 }

@@ -91,6 +91,40 @@ verdict 'pytorch, peak at event ' growing.wtr -s pytorch
 grep -qE 'verdict: .*; [0-9]+ requests grew from 10\.0 to [0-9.]+ MiB, each a little larger than the one before' out ||
     complain "no series: $(grep verdict out)"
 
+grep -qF "; cure: take the final size at once, or settings that 'weir advise' finds and proves" out || complain 'no cure of a series'
+
+# Cause, holder and cure stand in the one line: small blocks that live long between large ones; a list that grows with
+# each step; a model that waits for a stream.
+recording pieces < <(
+    printf '@0 cache.py:put:7\n@1 step.py:work:3\n'
+    for i in $(seq 0 11); do
+        printf 'a %d %d %d 0 0 @1\nf %d %d 0 0\n' $((5 * i)) $((3 * i)) $((36 * mib)) $((5 * i + 1)) $((3 * i))
+        printf 'a %d %d %d 0 0 @0\n' $((5 * i + 2)) $((3 * i + 1)) $((4 * mib))
+        printf 'a %d %d %d 0 0 @1\n' $((5 * i + 3)) $((3 * i + 2)) $((32 * mib))
+    done
+    for i in $(seq 0 11); do printf 'f %d %d 0 0\n' $((60 + i)) $((3 * i + 2)); done
+    printf 'a 80 36 %d 0 0 @1\n' $((120 * mib)))
+verdict 'pytorch[], refused at event 60: 120.00 MiB asked on stream 0: fragmented: 384.00 MiB free in pieces and 48.00 MiB not taken; 432.00 MiB reserved, 48.00 MiB live; "cache.py:put:7" holds the most, 48.00 MiB in 12 blocks; cure: settings that join or avoid the pieces' \
+    pieces.wtr -s 'pytorch[]' --capacity 480MiB
+recording leak < <(
+    printf '@0 losses.append\n@1 model.py:forward:8\n'
+    for i in $(seq 0 59); do
+        printf 'a %d %d %d 0 0 @1\na %d %d %d 0 0 @0\nf %d %d 0 0\n' $((3 * i)) $((2 * i)) $((200 * mib)) \
+            $((3 * i + 1)) $((2 * i + 1)) $((20 * mib)) $((3 * i + 2)) $((2 * i))
+    done)
+for row in 'pytorch[]' caching; do
+    verdict "$row, refused at event 121: 20.00 MiB asked on stream " leak.wtr -s "$row" --capacity 1000MiB
+    for words in ': too big by 20.00 MiB for any allocator: 1000.00 MiB are live' '; "losses.append" holds the most, 800.00 MiB in 40 blocks' \
+        '; "losses.append" had 400.0 MiB when half of the events had happened; cure: hold less, of the largest holder first'; do
+        grep verdict: out | grep -qF "$words" || complain "no '$words': $(grep verdict out)"
+    done
+done
+grep -q 'verdict: .*; cure: wait for the streams that use the freed memory' <("$weir" replay -q --no-timing pending.wtr -s 'pytorch[]') ||
+    complain 'no cure of a wait'
+grep -q 'verdict: .*cure' <("$weir" replay -q --no-timing sessions.wtr -s caching) && complain 'a cure for nothing'
+"$weir" info outside.wtr | sed -n 2p | grep -q '^  verdict    refused at event 2: 8.00 MiB' ||
+    complain 'the verdict is not the first line of info'
+
 good '"cause": "none"' replay -q --no-timing -s direct sessions.wtr --json
 
 # The other outputs.
