@@ -18,11 +18,7 @@ enum { /* CUmemPool_attribute */
  * calls too. */
 #define GPU_DRIVER_LIST(X)                                                                                             \
     X(cuCtxSynchronize, "", (void))                                                                                    \
-    X(cuMemsetD8Async, "", (CUdeviceptr address, unsigned char value, size_t size, CUstream stream))                   \
-    X(cuMemcpyDtoHAsync, "_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream))                            \
-    X(cuMemcpyHtoDAsync, "_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream))                      \
     X(cuMemcpyDtoDAsync, "_v2", (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))                      \
-    X(cuStreamCreate, "", (CUstream * stream, unsigned flags))                                                         \
     X(cuModuleLoadData, "", (CUmodule * module, const void *image))                                                    \
     X(cuModuleUnload, "", (CUmodule module))                                                                           \
     X(cuModuleGetFunction, "", (CUfunction * function, CUmodule module, const char *name))                             \

@@ -4,50 +4,32 @@
  * the time. The streams exist during the call only: a sleep is rare, and a device has few streams.
  */
 #include "acl_internal.h"
+#include "shared/copy_pieces.h"
 
 enum {
     copy_streams = 2,
     most_waits = 16, /* tries to wait for a stream whose wait fails */
 };
 
-#define COPY_BYTES (UINT64_C(32) << 20)
-
-static aclError queue_one(aclrtStream stream, const weir_copy *copy, uint64_t done, uint64_t size)
+static aclError queue_one(aclrtStream stream, const weir_copy *copy)
 {
-    void *device = (void *)(uintptr_t)(copy->address + done);
+    void *device = (void *)(uintptr_t)copy->address;
+    const size_t size = (size_t)copy->size;
     if (copy->host == NULL) {
-        return aclrtMemsetAsync(device, (size_t)size, copy->value, (size_t)size, stream);
+        return aclrtMemsetAsync(device, size, copy->value, size, stream);
     }
-    void *host = (char *)copy->host + done;
-    return copy->to_host
-               ? aclrtMemcpyAsync(host, (size_t)size, device, (size_t)size, ACL_MEMCPY_DEVICE_TO_HOST, stream)
-               : aclrtMemcpyAsync(device, (size_t)size, host, (size_t)size, ACL_MEMCPY_HOST_TO_DEVICE, stream);
-}
-
-/* True if `next` continues `piece`, on the device and on the host. */
-static bool continues(const weir_copy *piece, const weir_copy *next)
-{
-    const bool alike = next->address == piece->address + piece->size && next->to_host == piece->to_host;
-    return alike && (piece->host == NULL ? next->host == NULL && next->value == piece->value
-                                         : next->host == (char *)piece->host + piece->size);
+    return copy->to_host ? aclrtMemcpyAsync(copy->host, size, device, size, ACL_MEMCPY_DEVICE_TO_HOST, stream)
+                         : aclrtMemcpyAsync(device, size, copy->host, size, ACL_MEMCPY_HOST_TO_DEVICE, stream);
 }
 
 static weir_status queue_all(const aclrtStream *streams, const weir_copy *copies, size_t count)
 {
+    struct copy_pieces pieces = {.copies = copies, .count = count};
     weir_status status = WEIR_OK;
-    unsigned turn = 0;
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        weir_copy whole = copies[i];
-        for (; i + 1 < count && continues(&whole, &copies[i + 1]); i++) {
-            whole.size += copies[i + 1].size;
-        }
-        for (uint64_t done = 0; done < whole.size && status == WEIR_OK; turn++) {
-            const uint64_t rest = whole.size - done;
-            const uint64_t size = rest < 2 * COPY_BYTES ? rest : COPY_BYTES; /* no piece is smaller than 32 MiB */
-            status = weir__acl_result("aclrtMemcpyAsync",
-                                      UNCANCELLED(queue_one(streams[turn % copy_streams], &whole, done, size)));
-            done += size;
-        }
+    weir_copy piece;
+    for (unsigned turn = 0; status == WEIR_OK && copy_next_piece(&pieces, &piece); turn++) {
+        status = weir__acl_result(piece.host == NULL ? "aclrtMemsetAsync" : "aclrtMemcpyAsync",
+                                  UNCANCELLED(queue_one(streams[turn % copy_streams], &piece)));
     }
     return status;
 }

@@ -131,6 +131,10 @@ typedef struct CUmemAccess {
     X(cuMemFreeHost, "", (void *memory))                                                                               \
     X(cuMemHostRegister, "_v2", (void *memory, size_t size, unsigned flags))                                           \
     X(cuMemHostUnregister, "", (void *memory))                                                                         \
+    X(cuMemsetD8Async, "", (CUdeviceptr address, unsigned char value, size_t size, CUstream stream))                   \
+    X(cuMemcpyDtoHAsync, "_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream))                            \
+    X(cuMemcpyHtoDAsync, "_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream))                      \
+    X(cuStreamCreate, "", (CUstream * stream, unsigned flags))                                                         \
     X(cuStreamGetCtx, "", (CUstream stream, CUcontext * context))                                                      \
     X(cuStreamGetCaptureInfo, "_v2",                                                                                   \
       (CUstream stream, int *status, unsigned long long *id, void **graph, const void **nodes, size_t *count))         \

@@ -4,6 +4,7 @@
  *     error.c    CUresult to weir_status, the calling thread's last failure
  *     device.c   weir_device_ops over the driver: life, regions, events; contexts of threads
  *     virtual.c  the virtual-memory slots; finds the kind of handles that the device supports
+ *     copy.c     copies for the sleep of a pool
  *     hints.c    calls of the driver that also tell a pool of the order they create
  *     host.c     pinned host memory, for the host pool
  *
@@ -105,5 +106,9 @@ weir_status weir__cuda_vm_create(void *ctx, uint64_t size, weir_vm_handle *handl
 weir_status weir__cuda_vm_destroy(void *ctx, weir_vm_handle handle);
 weir_status weir__cuda_vm_map(void *ctx, uint64_t address, uint64_t size, weir_vm_handle handle);
 weir_status weir__cuda_vm_unmap(void *ctx, uint64_t address, uint64_t size);
+
+/* --- copy.c --- */
+
+weir_status weir__cuda_copy(void *ctx, const weir_copy *copies, size_t count);
 
 #endif

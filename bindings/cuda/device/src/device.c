@@ -448,7 +448,8 @@ static void destroy(void *ctx)
     .region_free = region_free, .event_create = event_create, .event_destroy = event_destroy,                          \
     .event_record = event_record, .event_query = event_query, .event_sync = event_sync,                                \
     .stream_wait_event = stream_wait_event, .stream_sync = stream_sync, .native_error = native_error,                  \
-    .destroy = destroy, .stream_check = stream_check, .stream_capture = stream_capture, .memory_info = memory_info
+    .destroy = destroy, .stream_check = stream_check, .stream_capture = stream_capture, .memory_info = memory_info,    \
+    .copy = weir__cuda_copy
 
 static const weir_device_ops plain_ops = {COMMON_SLOTS};
 static const weir_device_ops virtual_ops = {
