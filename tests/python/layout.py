@@ -23,7 +23,7 @@ def complain(text):
 
 def layouts():
     """Compares sizes, and the offset and size of each member."""
-    names = ("heap", "sim", "acl", "cuda", "budget")
+    names = ("heap", "sim", "acl", "cuda", "budget", "sleep", "reserve")
     lines = ["#include <stdio.h>", *(f"#include <weir/{name}.h>" for name in names), "int main(void)", "{"]
     expected = []
     for struct in (*_c.STRUCTS, _Pressure):

@@ -380,6 +380,63 @@ class PoolTest(unittest.TestCase):
             device.bytes(1, 1)
         self.assertTrue(all("outside" in text for text in device.findings()))
 
+    def test_sleep_and_wake(self):
+        device = weir.SimulatedDevice(64 * MIB, backed=True)
+        with weir.Pool(device) as pool:
+            blocks = {name: pool.alloc(4 * MIB, tag=name) for name in ("weights", "cache", "zeroed", "fixed")}
+            plain = pool.alloc(4 * MIB)
+            for i, block in enumerate((*blocks.values(), plain)):
+                device.fill(block.address, 4 * MIB, i + 1)
+            slept = pool.sleep(discard=["cache"], zero=["zeroed"], stay=["fixed"])
+            self.assertEqual((slept.blocks, slept.kept_bytes), (4, 8 * MIB))
+            self.assertTrue(blocks["weights"].asleep and plain.asleep)
+            self.assertFalse(blocks["fixed"].asleep)
+            with self.assertRaisesRegex(weir.BusyError, "sleeps"):
+                plain.use(pool.stream(device.stream()))
+            pool.set_limits(limit_bytes=6 * MIB)
+            with self.assertRaisesRegex(weir.OutOfMemoryError, "bytes are missing to wake"):
+                pool.wake()
+            pool.set_limits()
+            self.assertEqual(pool.wake("weights", "untagged").blocks, 2)
+            self.assertTrue(blocks["zeroed"].asleep)
+            self.assertEqual(pool.wake().asleep_blocks, 0)
+            for block, value in ((blocks["weights"], 1), (blocks["zeroed"], 0), (blocks["fixed"], 4), (plain, 5)):
+                self.assertEqual(device.bytes(block.address + 4 * MIB - 1, 1), bytes([value]))
+            with self.assertRaises(weir.InvalidError):
+                pool.sleep(stay=["cache"], zero=["cache"])
+            with weir.Pool(device, virtual_memory=False) as regions:
+                with self.assertRaisesRegex(weir.UnsupportedError, "no virtual memory"):
+                    regions.sleep()
+            pool.check()
+
+    def test_reserved_blocks(self):
+        device = weir.SimulatedDevice(64 * MIB, backed=True)
+        with weir.Pool(device, limit_bytes=32 * MIB) as pool:
+            block = pool.reserve(1024 * MIB, unit=4 * MIB, tag="cache")
+            self.assertEqual((block.unit, block.committed_bytes, pool.stats().reserved_bytes), (4 * MIB, 0, 0))
+            block.commit(8 * MIB, 8 * MIB)
+            block.commit(40 * MIB, 4 * MIB)
+            self.assertEqual(block.committed(), [(8 * MIB, 8 * MIB), (40 * MIB, 4 * MIB)])
+            self.assertEqual(pool.tags()["cache"].requested_bytes, 12 * MIB)
+            device.fill(block.address + 8 * MIB, 8 * MIB, 9)
+            block.decommit(8 * MIB, 4 * MIB)
+            self.assertEqual(block.pending_bytes, 4 * MIB)
+            with self.assertRaises(weir.OutOfMemoryError) as failed:
+                block.commit(64 * MIB, 64 * MIB)
+            self.assertEqual(failed.exception.record.size, 64 * MIB)
+            with self.assertRaisesRegex(weir.InvalidError, "whole units"):
+                block.commit(0, MIB)
+            pool.sleep()
+            pool.wake()
+            self.assertEqual(device.bytes(block.address + 16 * MIB - 1, 1), b"\x09")
+            self.assertEqual(pool.stats().uncommitted_bytes, 1016 * MIB)
+            block.free()
+            for call in (block.committed, lambda: block.commit(0, 4 * MIB), lambda: block.asleep):
+                with self.assertRaisesRegex(weir.InvalidError, "freed"):
+                    call()
+            pool.trim(wait=True)
+            self.assertEqual(pool.stats().reserved_bytes, 0)
+
     def test_a_free_on_another_stream(self):
         device = weir.SimulatedDevice(64 * MIB, backed=True)
         with weir.Pool(device) as pool:

@@ -12,12 +12,12 @@ from . import torch
 from ._c import BusyError, DeviceError, Error, InvalidError, OutOfMemoryError, Status, UnsupportedError, lib as _lib
 from ._command import Replay, Result, frame, replay, run
 from ._heap import AT_ONCE, NEVER, Heap, HeapStats, Recording
-from ._pool import Advice, AscendDevice, Block, CudaDevice, Device, Holder, OomRecord, Pool, PoolStats, SimulatedDevice, \
-    Stream, TagStats
+from ._pool import Advice, AscendDevice, Block, CudaDevice, Device, Holder, OomRecord, Pool, PoolStats, ReservedBlock, \
+    SimulatedDevice, SleepReport, Stream, TagStats
 
 __version__: str = _lib.weir_version().decode()
 
 __all__ = ["AT_ONCE", "NEVER", "Advice", "AscendDevice", "Block", "BusyError", "CudaDevice", "Device", "DeviceError", "Error",
            "Heap", "HeapStats", "Holder", "InvalidError", "OomRecord", "OutOfMemoryError", "Pool", "PoolStats", "Recording",
-           "Replay", "Result", "SimulatedDevice", "Status", "Stream", "TagStats", "UnsupportedError", "frame", "replay", "run",
+           "Replay", "ReservedBlock", "Result", "SimulatedDevice", "SleepReport", "Status", "Stream", "TagStats", "UnsupportedError", "frame", "replay", "run",
            "torch"]

@@ -76,7 +76,7 @@ class SimConfig(Structure):
     _fields_ = [("struct_size", c_size_t), ("mode", c_int), ("capacity_bytes", c_uint64),
                 ("region_granularity_bytes", c_uint64), ("page_bytes", c_uint64), ("seed", c_uint64),
                 ("address_base", c_uint64), ("costs", SimCosts), ("no_audit", c_bool), ("no_virtual_memory", c_bool),
-                ("no_ordering", c_bool), ("max_findings", c_uint32), ("direct_access", c_bool)]
+                ("no_ordering", c_bool), ("max_findings", c_uint32), ("direct_access", c_bool), ("shared_limit", c_void_p)]
 
 
 class SimOperation(Structure):
@@ -181,8 +181,41 @@ class OomRecord(Structure):
         ("device_total_bytes", c_uint64), ("in_the_way", c_char * TAG_NAME_BYTES), ("virtual_memory_would_do", c_bool)]
 
 
+class SleepRule(Structure):
+    """Of weir/sleep.h."""
+    c_name = "weir_sleep_rule"
+    _fields_ = [("tag", c_uint32), ("policy", c_int)]
+
+
+class SleepStore(Structure):
+    """Of weir/sleep.h: all zero means pageable memory."""
+    c_name = "weir_sleep_store"
+    _fields_ = [("take", c_void_p), ("give", c_void_p), ("ctx", c_void_p)]
+
+
+class SleepConfig(Structure):
+    """Of weir/sleep.h."""
+    c_name = "weir_sleep_config"
+    _fields_ = [("struct_size", c_size_t), ("rules", POINTER(SleepRule)), ("rule_count", c_size_t), ("store", SleepStore)]
+
+
+class SleepReport(Structure):
+    """Of weir/sleep.h."""
+    c_name = "weir_sleep_report"
+    _fields_ = [("struct_size", c_size_t)] + [(name, c_uint64) for name in (
+        "blocks", "bytes", "device_bytes", "host_bytes", "kept_bytes", "asleep_blocks", "asleep_bytes", "left_bytes", "copies",
+        "copied_bytes", "waits", "missing_bytes", "others_bytes")]
+
+
+class ReserveInfo(Structure):
+    """Of weir/reserve.h."""
+    c_name = "weir_reserve_info"
+    _fields_ = [("struct_size", c_size_t)] + [(name, c_uint64) for name in ("unit_bytes", "committed_bytes", "pending_bytes")]
+
+
 STRUCTS = (HostPoolSource, HeapConfig, HeapStats, SimCosts, SimConfig, SimOperation, SimFinding, AclDeviceConfig,
-           CudaDeviceConfig, PoolConfig, PoolStats, TagStats, OomHolder, OomLane, OomRegion, OomAdvice, OomRecord)
+           CudaDeviceConfig, PoolConfig, PoolStats, TagStats, OomHolder, OomLane, OomRegion, OomAdvice, OomRecord,
+           SleepRule, SleepStore, SleepConfig, SleepReport, ReserveInfo)
 
 
 def new(kind, **members):
@@ -255,6 +288,15 @@ _WEIR = {
     "weir_pool_set_limits": (c_int, [_P, c_uint64, c_uint64]),
     "weir_pool_would_fit": (c_int, [_P, _P, c_uint64, c_uint64, POINTER(c_uint64)]),
     "weir_pool_get_oom": (c_int, [_P, POINTER(OomRecord)]),
+    "weir_pool_sleep": (c_int, [_P, POINTER(SleepConfig), POINTER(SleepReport)]),
+    "weir_pool_wake": (c_int, [_P, POINTER(c_uint32), c_size_t, POINTER(SleepReport)]),
+    "weir_pool_get_sleep": (c_int, [_P, POINTER(SleepReport)]),
+    "weir_block_is_asleep": (c_bool, [_P]),
+    "weir_pool_reserve": (c_int, [_P, _P, c_uint64, c_uint64, c_uint32, _OUT]),
+    "weir_pool_commit": (c_int, [_P, _P, c_uint64, c_uint64, _P]),
+    "weir_pool_decommit": (c_int, [_P, _P, c_uint64, c_uint64, _P]),
+    "weir_pool_get_reserve": (c_int, [_P, _P, POINTER(ReserveInfo)]),
+    "weir_pool_find_committed": (c_int, [_P, _P, c_uint64, POINTER(c_uint64), POINTER(c_uint64)]),
     "weir_oom_explain": (c_size_t, [POINTER(OomRecord), c_char_p, c_size_t]),
 }
 _ACL = {"weir_acl_device_create": (c_int, [POINTER(AclDeviceConfig), _OUT]), "weir_acl_error": (c_int, [POINTER(c_int), _TEXT])}

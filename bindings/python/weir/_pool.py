@@ -4,7 +4,7 @@ import dataclasses
 import os
 import sys
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 from . import _c
 from ._c import OutOfMemoryError, check, lib
@@ -158,6 +158,28 @@ class PoolStats:
 
 
 @dataclasses.dataclass(frozen=True)
+class SleepReport:
+    """The work of Pool.sleep or Pool.wake; docs of the members are in weir/sleep.h."""
+    blocks: int
+    bytes: int
+    device_bytes: int
+    host_bytes: int
+    kept_bytes: int
+    asleep_blocks: int
+    asleep_bytes: int
+    left_bytes: int
+    copies: int
+    copied_bytes: int
+    waits: int
+    missing_bytes: int
+    others_bytes: int
+
+
+def _sleep_report(report: _c.SleepReport) -> SleepReport:
+    return SleepReport(*(getattr(report, field.name) for field in dataclasses.fields(SleepReport)))
+
+
+@dataclasses.dataclass(frozen=True)
 class TagStats:
     """Figures of the blocks of one tag."""
     allocs: int
@@ -261,6 +283,14 @@ class Block:
         """True after free()."""
         return not self._end.alive
 
+    @property
+    def asleep(self) -> bool:
+        """True while the block sleeps (Pool.sleep): it has no memory."""
+        if self.freed:
+            raise _c.InvalidError("this block is freed")
+        with self.stream.pool._life:  # pylint: disable=protected-access
+            return bool(lib.weir_block_is_asleep(self._handle))
+
     def use(self, stream: Stream) -> None:
         """States that another stream touches the block too, before it is freed."""
         if self.freed:
@@ -287,6 +317,69 @@ class Block:
 
     def __repr__(self) -> str:
         return f"<weir.Block of {self.size} bytes {'freed' if self.freed else f'at 0x{self.address:x}'}>"
+
+
+class ReservedBlock(Block):
+    """A block of addresses (Pool.reserve), of which parts have memory. `unit` divides each offset and each size."""
+
+    def __init__(self, stream: Stream, handle: int, size: int, tag: Optional[str]):
+        super().__init__(stream, handle, size, tag)
+        self.unit = self._info().unit_bytes
+
+    def _info(self) -> _c.ReserveInfo:
+        if self.freed:
+            raise _c.InvalidError("this block is freed")
+        info = _c.new(_c.ReserveInfo)
+        with self.stream.pool._life as pool:  # pylint: disable=protected-access
+            check(lib.weir_pool_get_reserve(pool, self._handle, ctypes.byref(info)), "weir_pool_get_reserve")
+        return info
+
+    @property
+    def committed_bytes(self) -> int:
+        """Bytes that have memory."""
+        return self._info().committed_bytes
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that were decommitted, and are still with the pool because work may use them."""
+        return self._info().pending_bytes
+
+    def commit(self, offset: int, size: int, stream: Optional[Stream] = None) -> None:
+        """Puts memory under a part, for work that will be queued on `stream` (None: that of the block). Raises
+        OutOfMemoryError, and has changed nothing then."""
+        self._part(lib.weir_pool_commit, "weir_pool_commit", offset, size, stream)
+
+    def decommit(self, offset: int, size: int, stream: Optional[Stream] = None) -> None:
+        """Gives the memory of a part back, in the order of `stream`: work queued on it so far may still use it."""
+        self._part(lib.weir_pool_decommit, "weir_pool_decommit", offset, size, stream)
+
+    def _part(self, call, what: str, offset: int, size: int, stream: Optional[Stream]) -> None:
+        if self.freed:
+            raise _c.InvalidError("this block is freed")
+        of = self.stream.pool
+        stream = stream or self.stream
+        with of._life as pool:  # pylint: disable=protected-access
+            status = call(pool, self._handle, _unsigned(offset, "offset"), _unsigned(size, "size"),
+                          stream._handle)  # pylint: disable=protected-access
+        if status == _c.Status.NO_MEMORY:
+            record = of.oom()
+            raise OutOfMemoryError(record.report.strip() if record else f"no memory for {size} bytes", record)
+        check(status, what, of.device._error if status == _c.Status.DEVICE else None)  # pylint: disable=protected-access
+
+    def committed(self) -> List[Tuple[int, int]]:
+        """Returns the parts that have memory: their offsets and sizes."""
+        found: List[Tuple[int, int]] = []
+        offset, size = ctypes.c_uint64(0), ctypes.c_uint64(1)
+        if self.freed:
+            raise _c.InvalidError("this block is freed")
+        while size.value != 0:
+            start = offset.value + size.value if found else 0
+            with self.stream.pool._life as pool:  # pylint: disable=protected-access
+                check(lib.weir_pool_find_committed(pool, self._handle, start, ctypes.byref(offset), ctypes.byref(size)),
+                      "weir_pool_find_committed")
+            if size.value != 0:
+                found.append((offset.value, size.value))
+        return found
 
 
 def _free_block(life: Life, handle: int, streams: List[Stream]) -> int:
@@ -365,6 +458,10 @@ class Pool(Owner):
             known = self._tags[name] = tag.value
         return known
 
+    def _numbered(self, name: str) -> int:
+        """Returns the number of a tag; 0 for "untagged", as tags() names blocks without a tag."""
+        return 0 if name == "untagged" else self._tag(name)
+
     def alloc(self, size: int, stream: Optional[Stream] = None, *, align: int = 0, tag: Optional[str] = None) -> Block:
         """Returns a block of `size` bytes, for work that will be queued on `stream` (None: the default stream). `tag` names
         its user in reports. Raises OutOfMemoryError, whose record has the holders and what would have helped."""
@@ -383,6 +480,48 @@ class Pool(Owner):
         except BaseException:
             self._life.release()
             raise
+
+    def reserve(self, size: int, stream: Optional[Stream] = None, *, unit: int = 0, tag: Optional[str] = None) -> ReservedBlock:
+        """Returns a block of addresses without memory: commit() puts memory under parts of it, in units of `unit` bytes (0: a
+        page of the device)."""
+        stream = stream or self.stream()
+        number = self._tag(tag)
+        block = ctypes.c_void_p()
+        pool = self._life.acquire()
+        try:
+            status = lib.weir_pool_reserve(pool, stream._handle, _unsigned(size, "size"),  # pylint: disable=protected-access
+                                           _unsigned(unit, "unit"), number, ctypes.byref(block))
+            check(status, "weir_pool_reserve", self.device._error if status == _c.Status.DEVICE else None)  # pylint: disable=protected-access
+            return ReservedBlock(stream, block.value or 0, size, tag)
+        except BaseException:
+            self._life.release()
+            raise
+
+    def sleep(self, *, discard: Iterable[str] = (), zero: Iterable[str] = (), stay: Iterable[str] = ()) -> SleepReport:
+        """Gives the memory of all blocks back; addresses stay. The blocks of the tags named by `discard` and `zero` lose their
+        contents, those of `stay` stay awake ("untagged": blocks without a tag); the contents of all others are kept in host
+        memory. Waits for the streams of the blocks. Raises BusyError for pinned blocks and captured streams."""
+        policies = [(name, policy) for policy, names in ((1, discard), (2, zero), (3, stay)) for name in names]
+        rules = (_c.SleepRule * len(policies))(*((self._numbered(name), policy) for name, policy in policies))
+        config = _c.new(_c.SleepConfig, rules=rules, rule_count=len(policies))
+        report = _c.new(_c.SleepReport)
+        with self._life as pool:
+            status = lib.weir_pool_sleep(pool, ctypes.byref(config), ctypes.byref(report))
+        check(status, "weir_pool_sleep", self.device._error if status == _c.Status.DEVICE else None)  # pylint: disable=protected-access
+        return _sleep_report(report)
+
+    def wake(self, *tags: str) -> SleepReport:
+        """Brings the blocks of the tags back, or all without a name. Raises OutOfMemoryError if memory lacks; the text says how
+        much, and the blocks sleep on."""
+        chosen = (ctypes.c_uint32 * len(tags))(*(self._numbered(name) for name in tags))
+        report = _c.new(_c.SleepReport)
+        with self._life as pool:
+            status = lib.weir_pool_wake(pool, chosen if tags else None, len(tags), ctypes.byref(report))
+        if status in (_c.Status.NO_MEMORY, _c.Status.LIMIT):
+            raise OutOfMemoryError(f"{report.missing_bytes} bytes are missing to wake; others hold {report.others_bytes} bytes "
+                                   "of the device")
+        check(status, "weir_pool_wake", self.device._error if status == _c.Status.DEVICE else None)  # pylint: disable=protected-access
+        return _sleep_report(report)
 
     def stats(self) -> PoolStats:
         """Returns the current figures."""
