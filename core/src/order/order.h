@@ -150,6 +150,9 @@ bool weir__order_flush_all(weir_pool *pool);
 void weir__order_retire(weir_stream *stream);
 /* Ends the stand-in's part in a capture: its stream's calls go to the stream again. Pool lock held. */
 void weir__order_leave_capture(weir_stream *stand_in);
+/* True if the work that the stand-in's stream had queued before the capture, and all that it was ordered after, is
+ * complete as far as it touches freed memory. A graph that was never launched has not waited for it. Pool lock held. */
+bool weir__order_is_quiet_locked(const weir_stream *stand_in);
 /* Ends the stand-ins of captures whose graphs have been destroyed, and frees the record, which is in no list. */
 void weir__order_end_captures(struct weir_capture_pool *captures);
 /* Does so for all graphs that have been destroyed and whose memory is idle. Returns true if there was one. */

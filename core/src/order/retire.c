@@ -117,9 +117,7 @@ void weir__graph_watch_release(struct graph_watch *watch)
     }
 }
 
-/* True if the work that the stand-in's stream had queued before the capture, and all that it was ordered after, is
- * complete as far as it touches freed memory. A graph that was never launched has not waited for it. Pool lock held. */
-static bool is_quiet(const weir_stream *stand_in)
+bool weir__order_is_quiet_locked(const weir_stream *stand_in)
 {
     const weir_pool *pool = stand_in->owner;
     WEIR_ASSERT(pool_is_locked(pool));
@@ -140,7 +138,7 @@ static bool is_over(const struct weir_capture_pool *captures)
     bool over = captures->released ||
                 (captures->watch != NULL && atomic_load_explicit(&captures->watch->gone, memory_order_acquire));
     for (const weir_stream *stand_in = captures->first; over && stand_in != NULL; stand_in = stand_in->as.next) {
-        over = is_quiet(stand_in);
+        over = weir__order_is_quiet_locked(stand_in);
     }
     return over;
 }

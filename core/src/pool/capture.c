@@ -68,9 +68,11 @@ static void inherit(weir_stream *stand_in, weir_stream *stream, weir_tick tick)
             (void)weir__clock_raise_locked(stand_in, (weir_lane)lane, stream->clock[lane]);
         }
     }
-    /* The work before the capture counts like freed memory, so that a poll learns when it is complete: a graph that is
-     * never launched does not wait for it. */
-    weir__order_freed_locked(stream, tick);
+    /* If the capture may take memory of work that is not known to be complete, that work counts like freed memory, so
+     * that a poll learns of its end: a graph that is never launched does not wait for it. */
+    if (!weir__order_is_quiet_locked(stand_in)) {
+        weir__order_freed_locked(stream, tick);
+    }
 }
 
 /* Makes a stand-in take the place of a stream. `begins`: the capture begins on the stream; else the stream is drawn
@@ -193,7 +195,7 @@ static weir_stream *enter_graph(weir_stream *stream, uint64_t graph)
 {
     weir_pool *pool = stream->owner;
     WEIR_ASSERT(pool->asks && stand_in_of(stream) == NULL);
-    (void)weir__order_collect_graphs(pool);
+    (void)weir__order_poll(pool); /* what is known to be complete binds no graph; and graphs may be gone */
     struct weir_capture_pool *captures = find_graph(pool, graph);
     if (captures != NULL) {
         return enter(captures, stream, false);

@@ -683,18 +683,21 @@ static OUT_OF_LINE weir_status free_past_last(weir_pool *pool, weir_block *block
 }
 
 /* A block from outside of the capture is freed in it. On the stream where the capture began, the work queued before
- * comes before the graph's first launch. On a stream that was drawn in, no order holds between the two, so that work is
- * a use of its own. Returns false when out of host memory. */
+ * comes before the graph's first launch. It counts like freed memory, so that a poll learns when it is complete: a
+ * graph that is never launched does not wait for it. On a stream that was drawn in, no order holds between the two, so
+ * that work is a use of its own. Returns false when out of host memory. */
 static bool keeps_order(weir_block *block, const weir_stream *stand_in)
 {
     const struct weir_capture_pool *captures = stand_in->as.captures;
+    weir_stream *stream = stand_in->as.of;
     WEIR_ASSERT(captures != NULL && state_of(block) == BLOCK_LIVE);
-    if (stand_in == captures->first) {
-        return true;
-    }
     pool_lock(captures->pool);
-    const bool kept = block_stream(block)->as.captures == captures || find_use(block, stand_in->as.of) != NULL ||
-                      add_use(block, stand_in->as.of) != NULL;
+    bool kept = block_stream(block)->as.captures == captures;
+    if (!kept && stand_in == captures->first) {
+        weir__order_freed_locked(stream, clock_at(stand_in, stream->lane));
+        kept = true;
+    }
+    kept = kept || find_use(block, stream) != NULL || add_use(block, stream) != NULL;
     pool_unlock(captures->pool);
     return kept;
 }

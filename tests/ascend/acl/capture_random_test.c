@@ -22,8 +22,7 @@ struct graph {
     aclmdlRI handle;
     size_t origin;
     bool launches; /* all its blocks are still live or were freed in the capture */
-    bool keeps;    /* its capture frees no block of its own: the auditor takes a block that is left live for one that no
-                      other block of the graph overlaps */
+    bool keeps;    /* its capture leaves blocks live */
 };
 
 struct held {
@@ -99,9 +98,6 @@ static void give(struct program *p, size_t i)
     const struct held held = p->held[i];
     const bool inside = held.graph >= 0 && p->capturing && (size_t)held.graph == p->graph_count;
     const size_t stream = held.graph >= 0 && !inside ? p->graphs[held.graph].origin : held.stream;
-    if (inside && p->graphs[held.graph].keeps) {
-        return;
-    }
     if (held.graph >= 0 && !inside) {
         if (p->captured[stream]) {
             return;

@@ -656,15 +656,18 @@ void acl__announce_free(const void *pointer, acl__stream *stream, const char *ta
     WEIR_ASSERT(stream->sim != NULL);
     const acl__graph *owner = NULL;
     acl__kept *kept = kept_at((uint64_t)(uintptr_t)pointer, &owner);
+    const bool inside = kept != NULL && stream->leg != NULL && stream->leg->graph == owner;
     if (kept == NULL || !kept->displaced) {
-        weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, stream->sim, tag);
+        /* What the stream had queued before the capture has not touched a block of the capture. */
+        weir_sim_block_free(acl__rt.sim, (uint64_t)(uintptr_t)pointer, inside ? stream->leg->runs->sim : stream->sim,
+                            tag);
     }
     if (kept == NULL) {
         return;
     }
     kept->live = false;
     kept->displaced = false;
-    if (stream->leg != NULL && stream->leg->graph == owner) {
+    if (inside) {
         (void)acl__capture(stream, &take_back_ops, &kept, sizeof(kept));
     }
 }
