@@ -2,6 +2,7 @@
 #include "ranges.h"
 #include "tuning.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +125,13 @@ static inline struct range *next_in_bin(const struct range_bins *bins, const str
     return range->record.as.free.next != &bins->end ? range->record.as.free.next : NULL;
 }
 
-static inline void bins_link(struct range *range, struct range_bins *bins, unsigned bin)
+/* Returns the range whose member record.as.free.next `link` points to. */
+static inline struct range *range_of_link(void *link)
+{
+    return (struct range *)((char *)link - offsetof(struct range, record.as.free.next));
+}
+
+static inline void push(struct range *range, struct range_bins *bins, unsigned bin)
 {
     void **head = &bins->heads[bin];
     struct range *first = *head;
@@ -135,8 +142,60 @@ static inline void bins_link(struct range *range, struct range_bins *bins, unsig
     bins->held[bin / 64] |= UINT64_C(1) << bin % 64;
 }
 
+/* Moves the ranges of bin 0 to the bins of their sizes, from the end of the list on, so that each list keeps their
+ * order. Without host memory for the heads nothing changes. */
+static __attribute__((noinline)) void spread_bins(struct range_bins *bins)
+{
+    WEIR_ASSERT(bins->spread == 0 && bins->heads == &bins->few);
+    void **heads = malloc(RANGE_BINS * sizeof(*heads));
+    if (heads == NULL) {
+        return;
+    }
+    for (unsigned bin = 0; bin < RANGE_BINS; bin++) {
+        heads[bin] = &bins->end;
+    }
+    struct range *range = &bins->end;
+    for (struct range *next = bins->few; next != &bins->end; next = next->record.as.free.next) {
+        range = next;
+    }
+    bins->heads = heads;
+    bins->spread = UINT_MAX;
+    bins->held[0] = 0;
+    while (range != &bins->end) {
+        void *const link = range->record.as.free.prev;
+        push(range, bins, range_bin_of(range->record.size));
+        range = link != &bins->few ? range_of_link(link) : &bins->end;
+    }
+    bins->few = &bins->end;
+}
+
+/* Puts the ranges into the order of their sizes, if they are not. Returns false when out of host memory. */
+static inline bool put_in_order(struct range_bins *bins)
+{
+    if (bins->spread == 0) {
+        spread_bins(bins);
+    }
+    return bins->spread != 0;
+}
+
+/* Returns the bin for one more range of bins that have not been spread. */
+static unsigned bin_beside_few(struct range_bins *bins, const struct range *range)
+{
+    if (bins->count > range_looks) {
+        spread_bins(bins);
+    }
+    return range_bin_of(range->record.size) & bins->spread;
+}
+
+static inline void bins_link(struct range *range, struct range_bins *bins, unsigned bin)
+{
+    bin &= bins->spread;
+    push(range, bins, __builtin_expect(bin != 0, 1) ? bin : bin_beside_few(bins, range));
+}
+
 static inline void bins_unlink(struct range *range, struct range_bins *bins, unsigned bin)
 {
+    bin &= bins->spread;
     struct range *next = range->record.as.free.next;
     void **link = range->record.as.free.prev;
     *link = next;
@@ -231,14 +290,14 @@ static inline struct range *best_of(const struct range_bins *bins, unsigned bin,
 }
 
 /* Searches the bins from number *at on. Returns the best range of the first bin that has a fitting range, and stores
- * the number of that bin in *at. */
+ * the number of the bin of its size in *at. */
 static inline struct range *search(const struct range_bins *bins, unsigned *at, size_t most, uint64_t size,
                                    uint64_t align, weir_tick limit, bool plain)
 {
-    for (unsigned bin = *at; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+    for (unsigned bin = *at & bins->spread; (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         struct range *best = best_of(bins, bin, most, size, align, limit, plain);
         if (best != NULL) {
-            *at = bin;
+            *at = __builtin_expect(bin != 0, 1) ? bin : range_bin_of(best->record.size);
             return best;
         }
     }
@@ -266,9 +325,12 @@ static inline struct range *find(const struct range_bins *bins, unsigned *at, ui
 struct range *weir__ranges_find(struct ranges *ranges, enum range_kind kind, weir_lane lane, weir_tick limit,
                                 uint64_t bytes, uint64_t align, uint64_t least)
 {
-    const struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
+    struct range_bins *bins = lane < ranges->lane_count ? bins_of_lane(ranges, lane, kind) : NULL;
+    if (bins == NULL || bins->count == 0 || (least > bytes && !put_in_order(bins))) {
+        return NULL;
+    }
     unsigned at = range_bin_of(bytes > least ? bytes : least);
-    return bins != NULL && bins->count != 0 ? find(bins, &at, bytes, align, limit) : NULL;
+    return find(bins, &at, bytes, align, limit);
 }
 
 /* True if the range is the upper one of two ranges in its region, and the lower one is more than twice as large as
@@ -287,10 +349,13 @@ static inline bool is_apart(const struct range *range, uint64_t bytes)
 /* Serves a large request if its best fit, `best`, is the rest of a larger block's region. Returns `best` if it is
  * tight. Otherwise returns the first fitting range for which is_apart holds among the next few ranges, up to about four
  * times as large; if there is none, `best`. */
-static inline struct range *find_apart(const struct range_bins *bins, struct range *best, uint64_t bytes,
-                                       uint64_t align, weir_tick limit)
+static inline struct range *find_apart(struct range_bins *bins, struct range *best, uint64_t bytes, uint64_t align,
+                                       weir_tick limit)
 {
     if (best->record.size - bytes <= bytes / tight_share) {
+        return best;
+    }
+    if (!put_in_order(bins)) {
         return best;
     }
     const unsigned first = range_bin_of(best->record.size);
@@ -337,6 +402,14 @@ static uint64_t largest_of(const struct range_bins *bins)
 
 /* --- life and lanes --- */
 
+static void delete_bins(struct range_bins *bins)
+{
+    if (bins != NULL && bins->spread != 0) {
+        free(bins->heads);
+    }
+    free(bins);
+}
+
 void weir_ranges_fini(void *state)
 {
     struct ranges *ranges = state;
@@ -346,7 +419,7 @@ void weir_ranges_fini(void *state)
         ranges->first_region = next;
     }
     for (size_t i = 0; ranges->bins != NULL && i < (ranges->lane_count + 1) * RANGE_KINDS; i++) {
-        free(ranges->bins[i]);
+        delete_bins(ranges->bins[i]);
     }
     free(ranges->bins);
     while (ranges->chunks != NULL) {
@@ -383,9 +456,8 @@ static struct range_bins *new_bins(void)
     }
     bins->oldest = WEIR_TICK_MAX;
     bins->held[RANGE_BIN_WORDS] = 1;
-    for (unsigned bin = 0; bin < RANGE_BINS; bin++) {
-        bins->heads[bin] = &bins->end;
-    }
+    bins->few = &bins->end;
+    bins->heads = &bins->few;
     return bins;
 }
 
@@ -1081,7 +1153,8 @@ static uint64_t least_of_range(const struct ranges *ranges, enum range_kind kind
  * there is none. */
 static struct range *free_at(const struct range_bins *bins, uint64_t address, uint64_t least)
 {
-    for (unsigned bin = range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
+    unsigned bin = bins != NULL ? range_bin_of(least) & bins->spread : 0;
+    for (; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
             if (holds_address(range, address)) {
                 return range;
@@ -1275,10 +1348,10 @@ static bool show_run(const struct ranges *ranges, struct range *range, weir_rang
 static bool show_set(const struct ranges *ranges, const struct range_bins *bins, bool holes, uint64_t least,
                      weir_range_visitor visit, void *ctx)
 {
-    for (unsigned bin = holes ? 0 : range_bin_of(least); bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS;
-         bin++) {
+    unsigned bin = holes || bins == NULL ? 0 : range_bin_of(least) & bins->spread;
+    for (; bins != NULL && (bin = next_bin(bins, bin)) < RANGE_BINS; bin++) {
         for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
-            struct range *first = run_of(range, holes, least);
+            struct range *first = leads(range, holes, least) ? run_of(range, holes, least) : NULL;
             if (first != NULL && !show_run(ranges, first, visit, ctx)) {
                 return false;
             }
@@ -1350,6 +1423,21 @@ static unsigned last_bin(const struct range_bins *bins, unsigned bin)
     return held != 0 ? word * 64 + 63 - (unsigned)__builtin_clzll(held) : RANGE_BINS;
 }
 
+/* Returns the highest bin below `bin` that is the bin of a range's size, or RANGE_BINS if there is none. */
+static unsigned bin_below(const struct range_bins *bins, unsigned bin)
+{
+    WEIR_ASSERT(bin > 0);
+    if (bins->spread != 0) {
+        return last_bin(bins, bin - 1);
+    }
+    unsigned highest = 0;
+    for (const struct range *range = first_in_bin(bins, 0); range != NULL; range = next_in_bin(bins, range)) {
+        const unsigned own = range_bin_of(range->record.size);
+        highest = own < bin && own > highest ? own : highest;
+    }
+    return highest != 0 ? highest : RANGE_BINS;
+}
+
 void weir_ranges_walk_large(const void *state, uint64_t least, weir_range_visitor visit, void *ctx)
 {
     const struct ranges *ranges = state;
@@ -1362,9 +1450,11 @@ void weir_ranges_walk_large(const void *state, uint64_t least, weir_range_visito
         }
         left--;
         unsigned bin = RANGE_BINS;
-        while (bin > lowest && (bin = last_bin(bins, bin - 1)) != RANGE_BINS && bin >= lowest) {
-            for (struct range *range = first_in_bin(bins, bin); range != NULL; range = next_in_bin(bins, range)) {
-                if (range->record.size >= least && !weir__ranges_show_large(range, visit, ctx)) {
+        while (bin > lowest && (bin = bin_below(bins, bin)) != RANGE_BINS && bin >= lowest) {
+            struct range *range = first_in_bin(bins, bin & bins->spread);
+            for (; range != NULL; range = next_in_bin(bins, range)) {
+                if (range_bin_of(range->record.size) == bin && range->record.size >= least &&
+                    !weir__ranges_show_large(range, visit, ctx)) {
                     return;
                 }
             }
@@ -1489,7 +1579,7 @@ static const char *check_bins(const struct range_bins *bins, uint32_t state, str
         void *const *link = &bins->heads[bin];
         REQUIRE(*link != &bins->end, "a bin and its bit do not agree"); /* a missing bit changes the sum */
         for (const struct range *range = *link; range != NULL; range = next_in_bin(bins, range)) {
-            REQUIRE(range_state(range) == state && range_bin_of(range->record.size) == bin,
+            REQUIRE(range_state(range) == state && (range_bin_of(range->record.size) & bins->spread) == bin,
                     "a bin lists a range that does not belong there");
             REQUIRE(range->record.as.free.prev == (void *)link, "a bin's list does not lead back");
             REQUIRE(range->record.as.free.tick >= bins->oldest, "a range is older than its lane says");
@@ -1499,6 +1589,7 @@ static const char *check_bins(const struct range_bins *bins, uint32_t state, str
     }
     REQUIRE(totals->binned - others == bins->count, "the ranges of a set of bins do not add up");
     REQUIRE((bins->oldest == WEIR_TICK_MAX) == (bins->count == 0), "a lane without ranges has an oldest tick");
+    REQUIRE((bins->spread == 0) == (bins->heads == &bins->few), "bins are spread without heads");
     return NULL;
 }
 

@@ -15,8 +15,8 @@
  * instead of in bins: see size_class.c. A strategy without slots leaves the pointer NULL.
  *
  * Cost: find, cut and settle are constant. promote is linear in the free ranges of the lane, and constant if none of
- * them is as old as the limit. gather, claim and walk are linear in ranges. Host memory: 64 bytes for each range, 9 KiB
- * for each lane and kind.
+ * them is as old as the limit. gather, claim and walk are linear in ranges. Host memory: 64 bytes for each range; for
+ * each lane and kind 0.3 KiB, and 9 KiB once it has more than range_looks free ranges.
  */
 #ifndef WEIR_ALLOCATORS_RANGES_H
 #define WEIR_ALLOCATORS_RANGES_H
@@ -57,13 +57,19 @@ struct range_region {
     struct range_region *next;
 };
 
+/* The bins of a lane and kind. While there are few ranges (range_looks), all lie in bin 0, which no size has. More are
+ * spread over the bins of their sizes, and so are few if a search goes by size. A request gets the same range either
+ * way. Without host memory for so many heads the ranges stay in bin 0: searches take longer, and those by size find
+ * none. */
 struct range_bins {
-    weir_tick oldest;                   /* no range in these bins was freed earlier; WEIR_TICK_MAX if there is none */
-    uint64_t count;                     /* ranges in all bins */
+    weir_tick oldest; /* no range in these bins was freed earlier; WEIR_TICK_MAX if there is none */
+    uint64_t count;   /* ranges in all bins */
+    unsigned spread;  /* UINT_MAX; 0: all ranges are in bin 0 */
+    void **heads;     /* first range of each bin's list, linked by record.as.free: `next` is a range, `prev` the address
+                         of the pointer to this range. RANGE_BINS pointers, or &few */
+    void *few;
     uint64_t held[RANGE_BIN_WORDS + 1]; /* the bit of RANGE_BINS is always set, so that a search ends */
-    void *heads[RANGE_BINS]; /* first range of each bin's list, linked by record.as.free: `next` is a range, `prev` the
-                                address of the pointer to this range */
-    struct range end;        /* ends the list of every bin instead of NULL; its prev is never read */
+    struct range end;                   /* ends the list of every bin instead of NULL; its prev is never read */
 };
 
 struct ranges;

@@ -83,8 +83,7 @@ static weir_stream *new_place(weir_pool *pool)
         (pool->strategy->lane_add != NULL && pool->strategy->lane_add(pool->state, lane) != WEIR_OK)) {
         return NULL;
     }
-    /* Each struct front_slot is one cache line, so the stream is aligned. Processors fetch lines in pairs: aligned to
-     * 128, no two streams share a pair. */
+    /* Processors fetch cache lines in pairs: aligned to 128, no two streams share a pair. */
     weir_stream *stream = aligned_alloc(128, (sizeof(*stream) + 127) & ~(size_t)127);
     if (stream == NULL) {
         return NULL;

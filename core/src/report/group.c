@@ -196,7 +196,7 @@ static void look_at_freed_blocks(struct question *q, const weir_stream *stream)
     const uint64_t granules = q->unit >> q->pool->granule_shift;
     for (unsigned word = 0; word < FRONT_WORDS && granules <= front_small(q->pool); word++) {
         for (uint64_t held = front->held[word]; held != 0; held &= held - 1) {
-            note_slot(q, &front->slots[word * 64 + (unsigned)__builtin_ctzll(held)]);
+            note_slot(q, front_slot_of(front, word * 64 + (unsigned)__builtin_ctzll(held)));
         }
     }
     for (const weir_block *block = q->pool->pending; block != NULL && q->looks > 0; q->looks--) {

@@ -183,7 +183,8 @@ static const char *check_front(const weir_stream *stream)
     const struct front_cache *front = &stream->front;
     uint64_t bytes = 0;
     for (unsigned bin = 0; bin < FRONT_BINS; bin++) {
-        const struct front_slot *slot = &front->slots[bin];
+        static const struct front_slot none;
+        const struct front_slot *slot = front->groups[bin / FRONT_GROUP] != NULL ? front_slot_of(front, bin) : &none;
         for (unsigned k = 0; k < slot->count; k++) {
             bytes += block_capacity(slot->blocks[k]);
             if (!is_cached_at(stream, slot->blocks[k], bin)) {

@@ -187,6 +187,7 @@ static void end_streams(weir_pool *pool, weir_status *first)
             keep_first(first, weir__device_return_event(pool->device, stream->probe.event));
         }
         weir__stream_lock_fini(&stream->lock);
+        weir__front_fini(&stream->front);
         free(stream->clock);
         free(stream->tags);
         free(stream);

@@ -71,10 +71,21 @@ static inline uint64_t front_capacity(const weir_pool *pool, const weir_block *b
 
 /* --- small --- */
 
+/* Returns the slot of a size class; the group of the slot has memory. */
+static inline struct front_slot *front_slot_of(const struct front_cache *front, uint64_t bin)
+{
+    WEIR_ASSERT(bin < FRONT_BINS && front->groups[bin / FRONT_GROUP] != NULL);
+    return &front->groups[bin / FRONT_GROUP][bin % FRONT_GROUP];
+}
+
+/* Gives a group of empty slots memory. Returns false when out of host memory. */
+bool weir__front_begin_group(struct front_cache *front, size_t group);
+void weir__front_fini(struct front_cache *front);
+
 static inline weir_block *front_pop_at(struct front_cache *front, uint64_t bin)
 {
-    WEIR_ASSERT(front->slots[bin].count > 0);
-    struct front_slot *slot = &front->slots[bin];
+    struct front_slot *slot = front_slot_of(front, bin);
+    WEIR_ASSERT(slot->count > 0);
     const uint64_t left = slot->count - UINT64_C(1);
     weir_block *block = slot->blocks[left];
     slot->count = (uint16_t)left;
@@ -112,10 +123,15 @@ static inline weir_block *front_pop_small(struct front_cache *front, uint64_t ow
     return bin != FRONT_NO_BIN ? front_pop_at(front, bin) : NULL;
 }
 
-/* Recomputes how many blocks the slot may hold, if the pool's bound has changed. */
-static inline void front_learn(const weir_pool *pool, struct front_slot *slot, uint64_t capacity)
+/* Recomputes how many blocks of `capacity` granules the slot of size class `bin` may hold, if the pool's bound has
+ * changed. A slot without memory gets it, or holds none. */
+static inline void front_learn(const weir_pool *pool, struct front_cache *front, unsigned bin, uint64_t capacity)
 {
     WEIR_ASSERT(capacity != 0);
+    if (UNLIKELY(front->groups[bin / FRONT_GROUP] == NULL) && !weir__front_begin_group(front, bin / FRONT_GROUP)) {
+        return;
+    }
+    struct front_slot *slot = front_slot_of(front, bin);
     const uint32_t epoch = atomic_load_explicit(&pool->front.epoch, memory_order_relaxed);
     if (LIKELY(slot->epoch == epoch)) {
         return;
@@ -126,11 +142,14 @@ static inline void front_learn(const weir_pool *pool, struct front_slot *slot, u
 }
 
 /* Pushes a block of `capacity` bytes onto the slot (stack) of size class `bin`. Returns false if the slot is full, or
- * if its room has to be computed anew first. */
+ * if it has no memory or its room has to be computed anew first. */
 static inline bool front_push_small(const weir_pool *pool, struct front_cache *front, weir_block *block,
                                     uint64_t capacity, unsigned bin)
 {
-    struct front_slot *slot = &front->slots[bin];
+    if (UNLIKELY(front->groups[bin / FRONT_GROUP] == NULL)) {
+        return false;
+    }
+    struct front_slot *slot = front_slot_of(front, bin);
     const uint64_t bytes = front->bytes + capacity;
     if (UNLIKELY(slot->epoch != atomic_load_explicit(&pool->front.epoch, memory_order_relaxed) ||
                  slot->count >= slot->room || bytes > atomic_load_explicit(&pool->front.limit, memory_order_relaxed))) {
@@ -277,12 +296,12 @@ static inline uint64_t front_push_quick(weir_pool *pool, weir_stream *stream, we
     return front_push_large(pool, front, block, capacity) ? FRONT_NO_BIN : FRONT_FULL;
 }
 
-/* Caches a freed block as front_push_quick does. Returns false only if there is no room. */
+/* Caches a freed block as front_push_quick does. Returns false only if there is no room, or no host memory for it. */
 static inline bool front_push(weir_pool *pool, weir_stream *stream, weir_block *block)
 {
     const uint64_t capacity = front_capacity(pool, block);
     if (capacity <= front_small(pool)) {
-        front_learn(pool, &stream->front.slots[front_bin(capacity)], capacity);
+        front_learn(pool, &stream->front, front_bin(capacity), capacity);
     }
     if (front_push_quick(pool, stream, block, block_capacity(block)) == FRONT_FULL) {
         return false;

@@ -16,6 +16,9 @@
 #define FRONT_DEPTH 7u
 #define FRONT_LARGE 7u
 #define FRONT_WORDS ((FRONT_BINS + 63) / 64)
+#define FRONT_GROUP                                                                                                    \
+    32u /* slots whose memory comes together, when the first of them gets a block: those of a doubling */
+#define FRONT_GROUPS ((FRONT_BINS + FRONT_GROUP - 1) / FRONT_GROUP)
 
 /* The cached blocks of one size class (bin), last in first out. One cache line. */
 struct front_slot {
@@ -26,7 +29,7 @@ struct front_slot {
 };
 
 /* A stream's cache of freed blocks. `last` is the block freed last; it still counts as live, so a pair of alloc and
- * free of one size touches nothing else. Bit b of `held` is set if slots[b] (of size class b) holds a block. */
+ * free of one size touches nothing else. Bit b of `held` is set if the slot of size class b holds a block. */
 struct front_cache {
     weir_block *last;
     uint64_t last_key;           /* the request size of the block in `last`, in granules minus one; FRONT_EMPTY if
@@ -40,7 +43,7 @@ struct front_cache {
     uint32_t large_count;
     uint32_t large_keys[FRONT_LARGE]; /* capacity in granules of each large block, in the order of their frees */
     weir_block *large[FRONT_LARGE];
-    _Alignas(64) struct front_slot slots[FRONT_BINS];
+    struct front_slot *groups[FRONT_GROUPS]; /* FRONT_GROUP slots each; NULL until one of them gets a block */
 };
 
 #define FRONT_EMPTY UINT64_MAX

@@ -175,3 +175,59 @@ TEST(test_a_gathered_run_holds_the_place)
     assert_int_equal(weir_ranges_find(&ranges, 0, 2, WEIR_TICK_MAX, 64 * KIB, 1, 0)->address, 8 * MIB + 512);
     empty(&ranges);
 }
+
+/* A lane's fifth free range puts them into bins: they come as before, the one freed last first. */
+TEST(test_ranges_keep_their_order_when_they_become_many)
+{
+    enum { count = 4 };
+    weir_ranges ranges;
+    fill(&ranges);
+    weir_range holes[count];
+    for (size_t i = 0; i < count; i++) {
+        holes[i] = taken(&ranges, 0, KIB, 1, WEIR_RANGES_LOW);
+        (void)taken(&ranges, 0, KIB, 1, WEIR_RANGES_LOW);
+    }
+    for (size_t i = 0; i < count; i++) {
+        weir_ranges_free(&ranges, holes[i].token, 1, 0);
+        assert_int_equal(found(&ranges, 0, KIB)->address, holes[i].address);
+    }
+    for (size_t i = count; i-- > 0;) {
+        assert_int_equal(taken(&ranges, 0, KIB, 1, WEIR_RANGES_LOW).address, holes[i].address);
+    }
+    empty(&ranges);
+}
+
+struct falling {
+    size_t count;
+    uint64_t size;
+};
+
+static bool is_next_smaller(void *ctx, const weir_range_info *range)
+{
+    struct falling *seen = ctx;
+    assert_true(range->size <= seen->size);
+    *seen = (struct falling){seen->count + 1, range->size};
+    return true;
+}
+
+TEST(test_large_ranges_come_first)
+{
+    static const uint64_t sizes[] = {4 * KIB, 64 * KIB, KIB, 16 * KIB, 2 * KIB};
+    for (size_t count = 1; count <= sizeof(sizes) / sizeof(sizes[0]); count++) {
+        weir_ranges ranges;
+        fill(&ranges);
+        (void)taken(&ranges, 1, MIB, 1, WEIR_RANGES_LOW);
+        void *holes[sizeof(sizes) / sizeof(sizes[0])];
+        for (size_t i = 0; i < count; i++) {
+            holes[i] = taken(&ranges, 0, sizes[i], 1, WEIR_RANGES_LOW).token;
+            (void)taken(&ranges, 0, KIB, 1, WEIR_RANGES_LOW);
+        }
+        for (size_t i = 0; i < count; i++) {
+            weir_ranges_free(&ranges, holes[i], 1, 0);
+        }
+        struct falling all = {0, UINT64_MAX};
+        weir_ranges_walk_large(&ranges, 0, is_next_smaller, &all);
+        assert_int_equal(all.count, count + 1); /* and the rest of the region */
+        empty(&ranges);
+    }
+}

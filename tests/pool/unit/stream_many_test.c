@@ -10,6 +10,8 @@
 #include <weir/adaptor.h>
 #include <weir/caching.h>
 
+#include <malloc.h>
+
 enum { many = 1000, rounds = 20 };
 
 static const weir_strategy_ops *caching;
@@ -122,6 +124,34 @@ TEST(test_a_request_queries_no_idle_stream)
     for (int i = 0; i < rounds; i++) {
         ok(weir_pool_free(w.pool, held[i], w.stream[0]));
     }
+    close_world();
+}
+
+/* Returns the bytes that the program has from malloc; 0 if another malloc than that of glibc serves it. */
+static size_t host_bytes(void)
+{
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* A stream that holds no freed memory costs its record and little more, and a size in use costs a group of slots. */
+TEST(test_a_stream_weighs_little)
+{
+    enum { stream_bytes = 3 * KIB, slot_bytes = 5 * KIB };
+    open_world(1);
+    for (int i = 1; i < many; i++) {
+        w.native[i] = new_stream(w.sim);
+    }
+    const size_t before = host_bytes();
+    for (int i = 1; i < many; i++) {
+        ok(weir_pool_stream(w.pool, w.native[i], &w.stream[i]));
+    }
+    assert_true(host_bytes() - before <= (size_t)(many - 1) * stream_bytes);
+    for (int i = 0; i < many; i++) {
+        use_once(i, 4 * KIB);
+        use_once(i, 8 * KIB);
+    }
+    assert_true(host_bytes() - before <= (size_t)many * (stream_bytes + slot_bytes));
     close_world();
 }
 
