@@ -2,10 +2,11 @@
 """measure.py: measures the tables of speed, growth and memory in benchmarks/RESULTS.md. script/bench builds the
 programs and calls it.
 
-  script/bench [OPTION...] [PART...]     parts: table, growth, host, decay, packing, engines; default: table and growth
+  script/bench [OPTION...] [PART...]     parts: table, instructions, growth, host, decay, packing, engines, recordings;
+                                         default: the first three
 
   --rows A,B       these allocators only (micro_peers and bench.c have more than the default ones)
-  --cells A,B      these lines of times only, and no other lines of the table; these engines only
+  --cells A,B      these lines of times only, and no other lines of the table; these engines or recordings only
   --rounds N       rounds of each case; a figure is their median (9)
   --seconds S      length of a round (0.05)
   --quick          one short round of the small cases, nothing under valgrind, one seed: shows that everything works
@@ -30,11 +31,17 @@ import shutil
 import statistics
 import subprocess
 import sys
+import textwrap
+
+import recordings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "..", "RESULTS.md")
 PLOT = os.path.join(HERE, "growth.svg")
 HEAP = os.path.join(HERE, "..", "..", "bindings", "host", "heap")
+
+TRACES = [os.path.join(HERE, "..", "traces"),
+          os.environ.get("WEIR_TRACES_DIR", os.path.join(HERE, "..", "..", "..", "shared", "traces"))]
 
 BASE = "tlsf_spin"  # the denominator of ratios
 POOLS = ["caching", "size_class", "caching_vm"]
@@ -42,7 +49,7 @@ ROWS = ["empty_loop"] + POOLS + ["heap", "host_pool", "tlsf", BASE, "jemalloc", 
 CELLS = ["pair512", "pair1M", "mix1k", "mix100k", "mix1M", "infer", "threads2", "shared2", "pc512", "pc512far",
          "cross512", "cross4M", "plain4M", "use512"]
 QUICK_CELLS = ["pair512", "mix1k", "threads2", "pc512", "cross4M", "use512"]
-COUNTED = ["pair512", "mix1k", "infer"]
+COUNTED = ["pair512", "pair1M", "mix1k", "mix100k", "infer"]
 
 # Panels of growth: title, unit of the axis, points, lines as (label, row, cell of a point).
 POWERS = ["10", "100", "1k", "10k", "100k"]
@@ -167,27 +174,25 @@ def machine(options, with_rounds=True):
 
 # --- the table ---
 
-def time_lines(bench, rows, cells):
-    lines = []
-    for cell in cells:
-        times = bench.times(cell, rows)
-        line = [cell + ", ns"]
-        for row in rows:
-            text = number(times.get(row))
-            if text and BASE in times and row not in (BASE, "empty_loop"):
-                text += " (%.2f)" % (times[row] / times[BASE])
-            line.append(text)
-        lines.append(line)
-    return lines
+def beside_base(name, figures, rows):
+    """Returns a line: the figures of a cell, each with its ratio to that of the base in parentheses."""
+    line = [name]
+    for row in rows:
+        text = number(figures.get(row))
+        if text and figures.get(BASE) and row not in (BASE, "empty_loop"):
+            text += " (%.2f)" % (figures[row] / figures[BASE])
+        line.append(text)
+    return line
 
 
-def instruction_lines(bench, rows):
-    if not has_valgrind():
-        note("no valgrind: instructions are left out")
-        return []
-    return [[cell + ", instructions"] +
-            [number(None if row in bench.absent else bench.instructions("^%s/%s/" % (cell, row))) for row in rows]
-            for cell in COUNTED]
+def with_head(bench, rows, lines):
+    """Returns a table without the rows that are absent, and says why these are."""
+    kept = [row for row in rows if row not in bench.absent]
+    lines = [[line[0]] + [text for row, text in zip(rows, line[1:]) if row in kept] for line in lines]
+    text = markdown([""] + ["`%s`" % row for row in kept], lines)
+    for row, why in bench.absent.items():
+        text += "\nLeft out: `%s`, %s\n" % (row, why)
+    return text
 
 
 def memory_lines(bench, rows, quick):
@@ -212,17 +217,20 @@ def table(bench):
     options = bench.options
     rows = options.rows or ROWS
     cells = options.cells or (QUICK_CELLS if options.quick else CELLS)
-    lines = time_lines(bench, rows, cells)
+    lines = [beside_base(cell + ", ns", bench.times(cell, rows), rows) for cell in cells]
     if not options.cells:
-        if not options.quick:
-            lines += instruction_lines(bench, rows)
         lines += memory_lines(bench, rows, options.quick)
-    kept = [row for row in rows if row not in bench.absent]
-    lines = [[line[0]] + [text for row, text in zip(rows, line[1:]) if row in kept] for line in lines]
-    text = machine(options) + "\n\n" + markdown([""] + ["`%s`" % row for row in kept], lines)
-    for row, why in bench.absent.items():
-        text += "\nLeft out: `%s`, %s\n" % (row, why)
-    return text
+    return machine(options) + "\n\n" + with_head(bench, rows, lines)
+
+
+# --- instructions ---
+
+def instructions(bench):
+    """Returns the table of instructions of a pair: the same on a machine that is not quiet."""
+    rows = bench.options.rows or ROWS
+    lines = [beside_base(cell, {row: bench.instructions("^%s/%s/" % (cell, row)) for row in rows}, rows)
+             for cell in bench.options.cells or COUNTED]
+    return machine(bench.options, False) + "\n\n" + with_head(bench, rows, lines)
 
 
 # --- growth ---
@@ -510,11 +518,11 @@ def options_of(words):
     parser.add_argument("--plot")
     parser.add_argument("parts", nargs="*")
     options = parser.parse_args(words)
-    options.parts = options.parts or ["table", "growth"]
+    options.parts = options.parts or ["table", "instructions", "growth"]
     options.rounds = options.rounds or (1 if options.quick else 9)
     options.seconds = options.seconds or (0.001 if options.quick else 0.05)
     options.extra_pools = ["caching_no_front_cache", "caching_single_threaded", "pytorch_model", "direct_model"]
-    if set(options.parts) - {"table", "growth", "host", "decay", "packing", "engines"}:
+    if set(options.parts) - {"table", "instructions", "growth", "host", "decay", "packing", "engines", "recordings"}:
         parser.error("no such part")
     if options.write and (options.quick or options.rows or options.cells):
         parser.error("--write needs all rows and cells, and no --quick")
@@ -532,6 +540,14 @@ def main():
         print(text)
         if options.write:
             rewrite("table", text)
+    if "instructions" in options.parts and not options.quick:
+        if not has_valgrind():
+            note("no valgrind: instructions are left out")
+        else:
+            text = instructions(bench)
+            print(text)
+            if options.write:
+                rewrite("instructions", text)
     if "growth" in options.parts:
         text, panels = growth(bench)
         print(text)
@@ -560,6 +576,13 @@ def main():
         print(text)
         if options.write:
             rewrite("engines", machine(options, False) + "\n\n" + text, os.path.join(HEAP, "RESULTS.md"))
+    if "recordings" in options.parts:
+        head, lines, below = recordings.table(bench.run, bench.path("weir"), TRACES, options.cells)
+        text = (machine(options, False) + "\n\n" + markdown(head, lines) + "\n" +
+                textwrap.fill(below, 128, break_on_hyphens=False) + "\n")
+        print(text)
+        if options.write:
+            rewrite("recordings", text)
 
 
 main()

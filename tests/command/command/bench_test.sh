@@ -47,6 +47,12 @@ if [ -x "$programs/engine_xnnpack" ]; then
     expect 'faults, first; later' 2
 fi
 
+bench recordings --cells llama_ctx_dyn,opencv_unet_dyn
+expect llama_ctx_dyn 8
+expect opencv_unet_dyn 8
+expect 'geometric mean' 5
+grep -q '^2 recordings. .* in none; its least limit in none[.]$' "$scratch/out" || fail "the last line is not about two recordings"
+
 bench host --rows empty_loop,weir,glibc
 expect 'pair/256, ns' 3
 expect 'two/256, ns' 3
