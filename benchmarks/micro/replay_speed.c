@@ -4,7 +4,8 @@
  *
  * The trace is repeated until a million events have been played, without reading the clock around each call. The
  * strategies take turns for five rounds, and each figure is a median: wall time of the events alone, as the replay
- * reports it, and processor time of the whole replay with setup and end, which other programs disturb less.
+ * reports it, and processor time of the whole replay with setup and end, which other programs disturb less. Standard
+ * error tells each round as it begins.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,6 +103,8 @@ int main(int count, char **arguments)
     }
     bool fine = trace->event_count > 0;
     for (size_t round = 0; round < rounds; round++) {
+        (void)fprintf(stderr, "round %zu of %d: %zu replays of %d events or more\n", round + 1, rounds, speed_count,
+                      least_events);
         for (size_t i = 0; i < speed_count && fine; i++) {
             fine = measure(trace, &speeds[i], round);
         }

@@ -133,15 +133,17 @@ static enum number_result scan_number(const char **at, const char *end, uint64_t
 {
     const char *c = *at;
     const char *first = c;
+    const char *fits = end - c > 18 ? c + 18 : end; /* eighteen digits always fit 64 bits; further digits are checked */
     uint64_t value = 0;
-    while (c < end && (unsigned char)(*c - '0') < 10) {
-        uint64_t digit = (uint64_t)(*c - '0');
-        /* Eighteen digits always fit 64 bits; further digits are checked. */
-        if (c - first >= 18 && (value > UINT64_MAX / 10 || value * 10 > UINT64_MAX - digit)) {
+    unsigned digit;
+    for (; c < fits && (digit = (unsigned)(unsigned char)*c - '0') < 10; c++) {
+        value = value * 10 + digit;
+    }
+    for (; c < end && c - first >= 18 && (digit = (unsigned)(unsigned char)*c - '0') < 10; c++) {
+        if (value > UINT64_MAX / 10 || value * 10 > UINT64_MAX - digit) {
             return NUMBER_TOO_LARGE;
         }
         value = value * 10 + digit;
-        c++;
     }
     if (c == first || (c < end && *c != ' ')) {
         return NUMBER_BAD;
