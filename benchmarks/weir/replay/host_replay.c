@@ -1,8 +1,8 @@
 /* host_replay.c: see host_replay.h.
  *
  * The resident size is read in a run of its own, because the readings cost time and faults. /proc/self/statm is cheap
- * and counts with a small error, so it is read after each request; /proc/self/smaps_rollup is exact and walks all
- * pages, so it is read only when statm shows a new peak by 1 %.
+ * and counts with a small error, so it is read whenever the requests since the last reading come to a share of the
+ * peak; /proc/self/smaps_rollup is exact and walks all pages, so it is read only when statm shows a new peak by 1 %.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { page_bytes = 4096, cost_runs = 3 };
+enum { page_bytes = 4096, cost_runs = 3, looks_of_peak = 400, least_of_request = 64 };
 
 /* --- one allocator --- */
 
@@ -115,6 +115,7 @@ struct run {
     uint32_t rounds;
     bool looks; /* read the resident size */
     void **blocks;
+    uint64_t asked; /* bytes requested since the last reading, and a little for each request */
     uint64_t rough_before;
     uint64_t rough_peak;
     uint64_t exact_before;
@@ -168,7 +169,9 @@ static bool play_event(struct run *run, const struct trace_event *event)
     if (*block != NULL) {
         touch(*block, event->event.size);
     }
-    if (run->looks) {
+    run->asked += event->event.size + least_of_request;
+    if (run->looks && run->asked > run->rough_peak / looks_of_peak) {
+        run->asked = 0;
         look(run);
     }
     return *block != NULL;
