@@ -1201,7 +1201,9 @@ static void require_every_rung(const weir_strategy_ops *strategy)
     for (unsigned i = 0; seeds >= 1000 && i < WEIR_RUNG_COUNT; i++) {
         const bool of_mapping = i == WEIR_RUNG_MAPPED || i == WEIR_RUNG_REMAPPED;
         const bool of_regions = i == WEIR_RUNG_GROWN || i == WEIR_RUNG_EXCHANGED;
-        const bool reached = !(of_mapping && strategy->claim == NULL) && !(of_regions && given_page != 0);
+        const bool rare_in_pages = i == WEIR_RUNG_FLUSHED_ALL; /* none to a few of 5,000 programs reach it */
+        const bool reached =
+            !(of_mapping && strategy->claim == NULL) && !((of_regions || rare_in_pages) && given_page != 0);
         if (coverage.served[i] == 0 && reached) {
             print_error("no program reached \"%s\"\n", weir_rung_name((weir_rung)i));
             fail();
