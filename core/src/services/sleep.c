@@ -351,7 +351,9 @@ static void enter(struct call *call, const struct sleep_plan *plan)
         call->report.blocks += !block->slept && !block->follows;
         call->report.bytes += block->slept ? 0 : block->size;
     }
-    qsort(sleep->blocks, sleep->count, sizeof(*sleep->blocks), by_address);
+    if (sleep->count > 0) { /* else there may be no array */
+        qsort(sleep->blocks, sleep->count, sizeof(*sleep->blocks), by_address);
+    }
 }
 
 /* Returns the number of the first entry behind those of the block of entry `first`. */

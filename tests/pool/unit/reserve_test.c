@@ -12,6 +12,7 @@ enum { A, B, C, streams };
 #include <weir/size_class.h>
 #include <weir/sleep.h>
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #define PAGE (64 * KIB)
@@ -798,6 +799,62 @@ TEST(test_refusals)
     fails(weir_pool_reserve(w.pool, w.stream[A], PAGE, 0, 0, &block), WEIR_ERR_UNSUPPORTED);
     assert_non_null(strstr(weir_last_error(), "no virtual memory"));
     end_world(&w);
+}
+
+/* --- threads --- */
+
+struct worker {
+    struct world *w;
+    weir_block *block; /* of all workers: each commits pages of its own */
+    int number;        /* of its stream, too */
+};
+
+static void *work_on_parts(void *ctx)
+{
+    const struct worker *worker = ctx;
+    struct world *w = worker->w;
+    weir_stream *stream = w->stream[worker->number];
+    const uint64_t first = (uint64_t)worker->number * 30;
+    for (uint64_t i = 0; i < 150; i++) {
+        const uint64_t page = first + i % 26;
+        ok(weir_pool_commit(w->pool, worker->block, page * PAGE, 4 * PAGE, stream));
+        ok(weir_sim_fill(w->sim, w->native[worker->number], weir_block_address(worker->block) + page * PAGE, 4 * PAGE,
+                         value_of(page), "fill"));
+        if (i % 10 == 0) {
+            weir_block *own = NULL;
+            ok(weir_pool_reserve(w->pool, stream, 20 * PAGE, 0, cache, &own));
+            ok(weir_pool_commit(w->pool, own, 0, PAGE, stream));
+            ok(weir_pool_free(w->pool, own, stream));
+            ok(weir_pool_trim(w->pool, 0, 0, NULL));
+        }
+        if (i % 25 == 0) {
+            weir_pool_stats stats = WEIR_POOL_STATS_INIT;
+            ok(weir_pool_get_stats(w->pool, &stats));
+            ok(weir_pool_check(w->pool, NULL));
+        }
+        ok(weir_pool_decommit(w->pool, worker->block, page * PAGE, 4 * PAGE, stream));
+    }
+    return NULL;
+}
+
+TEST(test_threads)
+{
+    struct world w = open_pool(0, 0);
+    weir_block *block = reserve(&w, 100 * PAGE, 0);
+    struct worker workers[streams];
+    pthread_t threads[streams];
+    for (int i = 0; i < streams; i++) {
+        workers[i] = (struct worker){.w = &w, .block = block, .number = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, work_on_parts, &workers[i]), 0);
+    }
+    for (int i = 0; i < streams; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    ok(weir_sim_sync(w.sim));
+    release(&w, block, A);
+    ok(weir_pool_trim(w.pool, 0, WEIR_TRIM_WAIT, NULL));
+    assert_int_equal(held(&w), 0);
+    close_pool(&w);
 }
 
 /* --- failures --- */
