@@ -6,7 +6,7 @@
 addresses=()
 export WEIR_ASCENDCL_CAPACITY=${WEIR_ASCENDCL_CAPACITY:-1GiB} WEIR_EMULATED=1
 case ${1##*/} in
-test_acl_device) unset WEIR_ASCENDCL_CAPACITY ;; # the test sets its own
+test_acl_device | test_acl_sleep*) unset WEIR_ASCENDCL_CAPACITY ;; # the tests set their own
 test_ascendcl_* | test_acl_*) ;;
 *heap* | *host*) addresses=(-R 8G) ;;
 esac
