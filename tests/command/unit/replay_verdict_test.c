@@ -141,7 +141,8 @@ TEST(a_series_counts_if_memory_is_free)
         assert_false(verdict.refused);
         assert_string_equal(verdict.text,
                             is_free ? "a text; 12 requests of one grew from 16.0 to 27.0 MiB, each a little larger "
-                                      "than the one before"
+                                      "than the one before; cure: take the final size at once, or settings that "
+                                      "'weir advise' finds and proves"
                                     : "a text");
     }
     trace_free(trace);
