@@ -60,6 +60,7 @@ pub struct weir_sim_config {
     pub no_ordering: bool,
     pub max_findings: u32,
     pub direct_access: bool,
+    pub shared_limit: *mut c_void,
 }
 
 #[repr(C)]

@@ -128,7 +128,7 @@ while IFS=: read -r file name; do
     *_) grep -qE "^$name" "$scratch/public" "$scratch/inside" && continue ;;
     WEIR_ASCENDCL_*) grep -q "\"${name#WEIR_ASCENDCL_}" bindings/ascendcl/src/base/config.c && continue ;;& # read by prefix
     weir__* | WEIR_*) grep -qxF "$name" "$scratch/inside" "$scratch/public" && continue ;;
-    weir_command | weir_mstx_check | weir_wheel) continue ;; # targets
+    weir_command | weir_mstx_check | weir_npm | weir_wheel) continue ;; # targets
     *) grep -qxF "$name" "$scratch/public" && continue
         grep -qsw "$name" bindings/*/*/shim/*.cpp bindings/cuda/torch/src/cuda_host.cc && continue ;; # their signatures are of C++
     esac
