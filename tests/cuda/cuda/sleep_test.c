@@ -1,6 +1,7 @@
 /* sleep_test.c: a pool over the CUDA driver sleeps and wakes (weir/sleep.h) on the driver's double: the device gets its
  * memory back, and the contents return, also when calls of the driver fail for a time.
  */
+#include "rig/seeds.h"
 #include "cuda_test.h"
 
 #include <weir/budget.h>
@@ -96,12 +97,14 @@ static bool sleep_with_outage(unsigned first, unsigned count)
     return struck;
 }
 
+/* With WEIR_FAULT_STEP=n in the environment, an outage begins at every n-th call, one call later for each length. */
 TEST(test_calls_fail_for_a_time)
 {
+    const unsigned step = (unsigned)seeds_read("WEIR_FAULT_STEP", 1);
     for (unsigned count = 1; count <= 3; count++) {
-        unsigned first = 1;
+        unsigned first = count;
         while (sleep_with_outage(first, count)) {
-            first++;
+            first += step;
         }
         assert_true(first > 20); /* there are calls */
     }
