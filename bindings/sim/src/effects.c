@@ -91,9 +91,15 @@ static uint64_t sum_of(const void *start, uint64_t size)
     return sum;
 }
 
+/* True if the auditor judges the host's side of the effect, a queued copy. */
+static bool is_judged(const weir__sim_effect *e)
+{
+    return has_host_side(e) && e->op != NULL;
+}
+
 static void judge_host_side(weir_sim *sim, const weir__sim_effect *e)
 {
-    if (has_host_side(e) && e->op != NULL && sum_of(e->host, e->size) != e->host_sum) {
+    if (is_judged(e) && sum_of(e->host, e->size) != e->host_sum) {
         weir__sim_audit_host_changed(sim->audit, e->op, (uint64_t)(uintptr_t)e->host, e->size);
     }
 }
@@ -103,13 +109,13 @@ static bool is_judged_in(const weir__sim_effect *e, const void *start, uint64_t 
 {
     const uint64_t from = (uint64_t)(uintptr_t)start;
     const uint64_t at = (uint64_t)(uintptr_t)e->host;
-    return has_host_side(e) && e->op != NULL && (at < from ? from - at < e->size : at - from < size);
+    return is_judged(e) && (at < from ? from - at < e->size : at - from < size);
 }
 
 void weir__sim_effects_host_written(weir_sim *sim, const void *start, uint64_t size)
 {
     WEIR_ASSERT_HELD(&sim->lock);
-    for (size_t i = 0; i < sim->effects.count; i++) {
+    for (size_t i = 0; i < sim->effects.count && sim->effects.judged > 0; i++) {
         weir__sim_effect *e = &sim->effects.heap[i];
         if (is_judged_in(e, start, size)) {
             e->host_sum = sum_of(e->host, e->size);
@@ -120,6 +126,8 @@ void weir__sim_effects_host_written(weir_sim *sim, const void *start, uint64_t s
 /* Ends the reference of an effect that happens, is dropped, or is not judged any more. */
 static void op_end(weir_sim *sim, weir__sim_effect *e)
 {
+    WEIR_ASSERT(!is_judged(e) || sim->effects.judged > 0);
+    sim->effects.judged -= is_judged(e);
     if (e->op != NULL) {
         weir__sim_audit_release(sim->audit, e->op);
         e->op = NULL;
@@ -129,7 +137,7 @@ static void op_end(weir_sim *sim, weir__sim_effect *e)
 void weir__sim_effects_host_freed(weir_sim *sim, const void *start, uint64_t size)
 {
     WEIR_ASSERT_HELD(&sim->lock);
-    for (size_t i = 0; i < sim->effects.count; i++) {
+    for (size_t i = 0; i < sim->effects.count && sim->effects.judged > 0; i++) {
         if (is_judged_in(&sim->effects.heap[i], start, size)) {
             op_end(sim, &sim->effects.heap[i]);
         }
@@ -144,8 +152,9 @@ void weir__sim_effects_push(weir_sim *sim, const weir__sim_effect *queued)
     WEIR_ASSERT(effects->count < effects->capacity);
     weir__sim_effect with_sum = *queued;
     const weir__sim_effect *effect = &with_sum;
-    if (has_host_side(queued) && queued->op != NULL) {
+    if (is_judged(queued)) {
         with_sum.host_sum = sum_of(queued->host, queued->size);
+        effects->judged++;
     }
     size_t i = effects->count++;
     while (i > 0 && is_before(effect, &effects->heap[(i - 1) / 2])) {

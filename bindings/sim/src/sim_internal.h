@@ -157,6 +157,7 @@ typedef struct weir__sim_effects {
                              * and 2i + 2 */
     size_t count;
     size_t capacity;
+    size_t judged; /* queued copies whose host's side the auditor judges; most programs have few */
     bool running;
     pthread_t runner;
     pthread_cond_t done;
