@@ -24,6 +24,8 @@ enum {
 
 /* Work is counted in looks at a set. A million blocks of a training run need 75 million. */
 static const uint64_t most_work = UINT64_C(150000000);
+/* After the first packing. On 32 recordings all the work of above finds more in one, 0.4 % of the extent. */
+static const uint64_t more_work = UINT64_C(20000000);
 static const uint64_t refining_work = UINT64_C(10000000);
 
 struct range {
@@ -308,6 +310,12 @@ static size_t find_highest(const struct search *search)
     return place;
 }
 
+static void limit_work(struct search *search, uint64_t work)
+{
+    const uint64_t end = search->work + work;
+    search->work_end = end < search->work_end ? end : search->work_end;
+}
+
 static bool at_bound(const struct search *search)
 {
     return search->best <= search->live[1];
@@ -316,8 +324,7 @@ static bool at_bound(const struct search *search)
 static void refine(struct search *search)
 {
     uint64_t state = 1;
-    const uint64_t end = search->work + refining_work;
-    search->work_end = end < search->work_end ? end : search->work_end;
+    limit_work(search, refining_work);
     while (search->work < search->work_end && !at_bound(search) && !search->failed) {
         const size_t highest = find_highest(search);
         const size_t from = draw(&state, 2) != 0 && highest > 0 ? highest : 1 + draw(&state, search->count - 1);
@@ -395,7 +402,10 @@ static void run(struct search *search)
     int best = -1;
     find_crowds(search);
     for (int order = 0; order < order_count && !at_bound(search); order++) {
-        best = try_order(search, (enum order)order) ? order : best;
+        if (try_order(search, (enum order)order)) {
+            limit_work(search, best < 0 ? more_work : most_work);
+            best = order;
+        }
     }
     if (best >= 0 && !at_bound(search)) {
         search->best++; /* the best order again, so that the ranks are its own */
