@@ -24,7 +24,7 @@ is() {
     [ "$(events t.wtr)" = "$2" ] || complain "$1: the trace is not as expected:
 $(diff <(echo "$2") <(events t.wtr))"
     "$weir" info t.wtr >/dev/null || complain "$1: weir info does not read it"
-    "$weir" replay -q --no-timing t.wtr >/dev/null || complain "$1: weir replay does not play it"
+    "$weir" replay -q --no-timing -s direct t.wtr >/dev/null || complain "$1: weir replay does not play it"
 }
 
 said() { grep -qF -- "$2" err || complain "$1: no '$2' in: $(cat err)"; }
@@ -295,7 +295,7 @@ f 0 0 0' ] || complain "the first heap: $(cat first)"
 grep -qE '^a [0-9]+ 0 6000 ' t.wtr.2 || complain "the heap that is never destroyed: $(cat t.wtr.2)"
 [ ! -e t.wtr.3 ] || complain '--what weir left what was there before'
 said 'two heaps' 'a heap of weir -> t.wtr.2'
-"$weir" replay -q --no-timing t.wtr t.wtr.2 >/dev/null || complain 'heaps: weir replay does not play them'
+"$weir" replay -q --no-timing -s direct t.wtr t.wtr.2 >/dev/null || complain 'heaps: weir replay does not play them'
 echo mine >t.wtr.5
 for option in --children '--what weir'; do
     record 2 $option -- touch ran
@@ -339,7 +339,7 @@ y 2'
     record 0 --what all -- "$ascend"
     events t.wtr | grep -q '^a [0-9]* 50000 0 ' || complain 'Ascend, all: no host memory'
     events t.wtr | grep -q '^a [0-9]* 1000000 [0-9]* 0 d=1' || complain 'Ascend, all: no device memory'
-    "$weir" replay -q --no-timing t.wtr >/dev/null || complain 'Ascend, all: weir replay does not play it'
+    "$weir" replay -q --no-timing -s direct t.wtr >/dev/null || complain 'Ascend, all: weir replay does not play it'
     record 0 --what device -- "$program" traffic
     said 'no device' 'asked for no device memory'
 else

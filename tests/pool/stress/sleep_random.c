@@ -472,7 +472,7 @@ static void run(uint64_t seed)
 TEST(test_random_programs)
 {
     const uint64_t first = seeds_first();
-    for (uint64_t seed = first; seed < first + seeds_count(200, 2); seed++) {
+    for (uint64_t seed = first; seed < first + seeds_count(100, 10); seed++) {
         run(seed);
     }
 }
