@@ -89,7 +89,7 @@ awk '/^#/ { next }
     $1 == "f" { if (!($3 in live) || $4 == "-") exit 1; delete live[$3] }
     END { n = 0; for (b in live) n++; exit !(n == 0 && allocs == 200002 && reallocs == 66668) }' t.wtr ||
     complain "threads: a block does not live once, or some are missing: $(grep -c '^a' t.wtr) $(grep -c '^r' t.wtr)"
-"$weir" replay -q --no-timing -s direct t.wtr >/dev/null || complain 'threads: weir replay does not play it'
+"$weir" replay -q --no-timing -s direct --to 20000 t.wtr >/dev/null || complain 'threads: weir replay does not play it'
 
 # More processes than files that may be open at once.
 (ulimit -n 40; record 0 -q -c --min 0 -- bash -c 'for i in $(seq 60); do /bin/true; done'; exit $failures) ||
