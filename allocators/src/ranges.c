@@ -125,7 +125,7 @@ static inline struct range *next_in_bin(const struct range_bins *bins, const str
     return range->record.as.free.next != &bins->end ? range->record.as.free.next : NULL;
 }
 
-/* Returns the range whose member record.as.free.next `link` points to. */
+/* Returns the range that contains the link `link`, its record.as.free.next. */
 static inline struct range *range_of_link(void *link)
 {
     return (struct range *)((char *)link - offsetof(struct range, record.as.free.next));
